@@ -1,0 +1,68 @@
+"""A dataset: what is trained on, what is held out, and what is known about it without looking at a record."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """Examples and labels: x [n, ...] uint8 (pixels, read as x / 255) or float32 (read as it is); y int32 [n]."""
+
+    x: Array
+    y: Array
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise ValueError(f"x has {len(self.x)} examples and y {len(self.y)} labels")
+        if self.x.dtype not in (np.uint8, np.float32) or self.y.dtype != np.int32:
+            raise ValueError(f"x must be uint8 or float32 and y int32, not {self.x.dtype} and {self.y.dtype}")
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Three splits and public facts.
+
+    `validation` is a split held out of training for choosing settings (None where the paper has none);
+    `test` is what accuracies are reported on. `own` marks a user's own data, for which noise is secret by
+    default and true records are not shown. `notes` are sentences for the user (missing values, scaling).
+    """
+
+    name: str
+    train: Split
+    validation: Split | None
+    test: Split
+    classes: tuple[str, ...]
+    own: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one example: (height, width, channels) for images, (features,) for tables."""
+        return tuple(self.train.x.shape[1:])
+
+    @property
+    def is_image(self) -> bool:
+        """Whether one example has height, width and channels."""
+        return len(self.shape) == 3
+
+    def majority_baseline(self) -> float:
+        """Test accuracy of always answering the most frequent class of the training split."""
+        counts = np.bincount(self.train.y, minlength=len(self.classes))
+        return float(np.mean(self.test.y == np.argmax(counts)))
+
+    def digest(self) -> str:
+        """SHA-256 over all splits, so that a run folder knows which data it saw."""
+        running = hashlib.sha256()
+        for split in (self.train, self.validation, self.test):
+            for array in (split.x, split.y) if split is not None else ():
+                running.update(str((array.dtype.str, array.shape)).encode())
+                running.update(np.ascontiguousarray(array).data)
+        return running.hexdigest()
