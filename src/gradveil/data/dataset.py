@@ -66,3 +66,8 @@ class Dataset:
                 running.update(str((array.dtype.str, array.shape)).encode())
                 running.update(np.ascontiguousarray(array).data)
         return running.hexdigest()
+
+
+def readable(x: Any) -> Any:
+    """Turn stored examples (NumPy or JAX) into what a model reads: bytes become x / 255, numbers stay."""
+    return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x

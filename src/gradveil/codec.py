@@ -1,0 +1,115 @@
+"""Frozen dataclasses to plain data (TOML, JSON) and back, strictly: an unknown key or a wrong type is refused."""
+
+import dataclasses
+import hashlib
+import json
+import types
+import typing
+from enum import Enum
+from typing import Any
+
+from gradveil.errors import BadInput
+
+Plain = dict[str, Any]
+
+
+def encode(value: Any) -> Any:
+    """Turn a value into plain data; a dataclass becomes a table, a part names its `kind`, None is left out."""
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            f.name: _encode_field(f, getattr(value, f.name))
+            for f in dataclasses.fields(value)
+            if getattr(value, f.name) is not None
+        }
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
+    kinds = field.metadata.get("kinds")
+    if kinds is None:
+        return encode(value)
+    if type(value) not in kinds:
+        raise BadInput(f"{field.name} = {value!r}: only the parts that come with gradveil can be written to a file")
+    return {"kind": type(value).__name__, **encode(value)}
+
+
+def decode(cls: type[Any], data: Any, where: str = "") -> Any:
+    """Build a `cls` from plain data; raises BadInput naming the key, the value and the rule."""
+    if not isinstance(data, dict):
+        raise BadInput(f"{where or cls.__name__} = {data!r}: a table of keys is expected")
+    hints, fields = typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}
+    for key in data:
+        if key not in fields:
+            raise BadInput(f"{_path(where, key)}: unknown key; known are {', '.join(fields)}")
+    given = {k: _decode_field(fields[k], hints[k], v, _path(where, k)) for k, v in data.items()}
+    return _construct(cls, given, fields, where)
+
+
+def _construct(cls: type[Any], given: Plain, fields: dict[str, Any], where: str) -> Any:
+    missing = dataclasses.MISSING
+    for name, field in fields.items():
+        if name not in given and field.default is missing and field.default_factory is missing:
+            raise BadInput(f"{_path(where, name)}: this key is missing")
+    try:
+        return cls(**given)
+    except BadInput as error:
+        raise BadInput(f"{where}.{error}" if where else str(error)) from None
+
+
+def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where: str) -> Any:
+    kinds = field.metadata.get("kinds")
+    if kinds is None:
+        return _decode_plain(hint, value, where)
+    if not isinstance(value, dict) or "kind" not in value:
+        raise BadInput(f"{where} = {value!r}: a table with a `kind` is expected")
+    chosen = {kind.__name__: kind for kind in kinds}.get(value["kind"])
+    if chosen is None:
+        raise BadInput(f"{where}.kind = {value['kind']!r}: must be one of {', '.join(k.__name__ for k in kinds)}")
+    return decode(chosen, {k: v for k, v in value.items() if k != "kind"}, where)
+
+
+def _decode_plain(hint: Any, value: Any, where: str) -> Any:
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return _decode_plain(next(a for a in inner if a is not type(None)), value, where)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise BadInput(f"{where} = {value!r}: a list is expected")
+        return tuple(_decode_plain(inner[0], item, where) for item in value)
+    if dataclasses.is_dataclass(hint):
+        return decode(typing.cast(type[Any], hint), value, where)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return choose(hint, value, where)
+    return _decode_scalar(hint, value, where)
+
+
+def _decode_scalar(hint: type[Any], value: Any, where: str) -> Any:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not hint:
+        names = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
+        raise BadInput(f"{where} = {value!r}: {names.get(hint, hint.__name__)} is expected")
+    return value
+
+
+def choose(kind: type[Enum], value: Any, where: str) -> Any:
+    """Find the member of an Enum by its name in any case, with - for _."""
+    names = {member.name.lower(): member for member in kind}
+    found = names.get(str(value).lower().replace("-", "_"))
+    if found is None:
+        raise BadInput(f"{where} = {value!r}: must be one of {', '.join(names)}")
+    return found
+
+
+def digest(value: Any) -> str:
+    """Give the SHA-256 of a value's canonical JSON."""
+    text = json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _path(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key

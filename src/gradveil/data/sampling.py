@@ -1,0 +1,126 @@
+"""Which of its examples a client uses in a local step, and which clients a round uses."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import binom
+
+from gradveil.errors import BadInput
+from gradveil.tree import Array
+
+
+class Picked(NamedTuple):
+    """Positions in the client's shard, the first `count` of which are real; the rest is padding."""
+
+    positions: Array
+    count: Array
+
+
+class Sampling(Protocol):
+    """A rule that fills the batch of a local step."""
+
+    fixed_size: ClassVar[bool]
+    """Whether every batch has exactly B examples."""
+
+    def capacities(self, size: int, batch: int) -> tuple[int, ...]:
+        """Give the slot numbers to compile for, ascending; the last one is where larger batches are cut."""
+
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
+        """Choose positions 0..size-1 for one step; as many slots as the last capacity."""
+
+    def check(self, size: int, batch: int) -> None:
+        """Refuse a batch that the rule cannot fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPass:
+    """The shard in its fixed order, B at a time, the same every round, as the authors' code.
+
+    Step l uses positions l B .. l B + B - 1 (modulo the shard's size). Nothing is random, so privacy is not amplified.
+    """
+
+    fixed_size: ClassVar[bool] = True
+
+    def capacities(self, size: int, batch: int) -> tuple[int, ...]:
+        """Give B."""
+        return (batch,)
+
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
+        """Give the next B positions."""
+        return Picked((step * batch + jnp.arange(batch)) % size, jnp.asarray(batch))
+
+    def check(self, size: int, batch: int) -> None:
+        """Refuse a batch larger than the shard: it would hold a record twice."""
+        if batch > size:
+            raise BadInput(f"batch = {batch}: a fixed pass needs at most the client's {size} examples")
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Each example joins the batch with probability q = B / size, independently: what amplification theorems assume.
+
+    Batches vary in size; sums are divided by the expected B. A batch beyond the last capacity is cut to it, which
+    happens in one step with probability below `OVERFLOW`; a guarantee must add that to delta.
+    """
+
+    fixed_size: ClassVar[bool] = False
+
+    def capacities(self, size: int, batch: int) -> tuple[int, ...]:
+        """Give the pair with the least expected number of slots: one for most batches, one for practically all."""
+        last = min(size, int(binom.isf(OVERFLOW, size, batch / size)) + 1)
+        small = np.arange(1, last + 1)
+        expected = small + binom.sf(small, size, batch / size) * (last - small)
+        first = int(small[np.argmin(expected)])
+        return (first, last) if first < last else (last,)
+
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
+        """Flip one coin an example and list the winners in order."""
+        joins = jax.random.uniform(key, (size,)) < batch / size
+        slots = self.capacities(size, batch)[-1]
+        return Picked(jnp.nonzero(joins, size=slots, fill_value=0)[0], jnp.minimum(jnp.sum(joins), slots))
+
+    def check(self, size: int, batch: int) -> None:
+        """Refuse a probability above 1."""
+        if batch > size:
+            raise BadInput(f"batch = {batch}: Poisson sampling needs at most the client's {size} examples")
+
+
+@dataclass(frozen=True, slots=True)
+class WithReplacement:
+    """B positions drawn uniformly with replacement, as the paper's text says; a record may occur twice."""
+
+    fixed_size: ClassVar[bool] = True
+
+    def capacities(self, size: int, batch: int) -> tuple[int, ...]:
+        """Give B."""
+        return (batch,)
+
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
+        """Draw B positions."""
+        return Picked(jax.random.randint(key, (batch,), 0, size), jnp.asarray(batch))
+
+    def check(self, size: int, batch: int) -> None:
+        """Any batch can be filled."""
+
+
+OVERFLOW = 1e-15
+SAMPLINGS = (FixedPass, Poisson, WithReplacement)
+
+
+class CohortSampling(Enum):
+    """How the clients of a round are drawn: exactly K of N, or each with probability K / N."""
+
+    FIXED = "fixed"
+    POISSON = "poisson"
+
+    def draw(self, key: Array, clients: int, cohort: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+        """Give the client numbers of a round, ascending."""
+        if self is CohortSampling.FIXED:
+            chosen = np.asarray(jax.random.permutation(key, clients)[:cohort])
+        else:
+            chosen = np.flatnonzero(np.asarray(jax.random.uniform(key, (clients,))) < cohort / clients)
+        return np.sort(chosen).astype(np.int32)

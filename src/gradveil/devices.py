@@ -1,0 +1,29 @@
+"""The processors of this machine as JAX devices: one host device a core, one thread each.
+
+Clients are independent, so a core per client keeps every core busy without the cost of splitting each small
+matrix product. The flags count only before JAX starts, hence `prepare` runs when gradveil is imported;
+`GRADVEIL_DEVICES=off` leaves JAX as it is and `GRADVEIL_DEVICES=n` asks for n devices.
+"""
+
+import os
+
+from gradveil.errors import BadInput
+
+_COUNT_FLAG = "--xla_force_host_platform_device_count"
+
+
+def prepare() -> None:
+    """Ask XLA for one single-threaded host device a core, unless the user decided otherwise."""
+    wish, flags = os.environ.get("GRADVEIL_DEVICES", ""), os.environ.get("XLA_FLAGS", "")
+    if wish == "off" or _COUNT_FLAG in flags:
+        return
+    ours = f"{_COUNT_FLAG}={_count(wish)} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    os.environ["XLA_FLAGS"] = f"{flags} {ours}".strip()
+
+
+def _count(wish: str) -> int:
+    if not wish:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if not wish.isdigit() or not 1 <= int(wish) <= 512:
+        raise BadInput(f"GRADVEIL_DEVICES = {wish!r}: must be a whole number from 1 to 512, or off")
+    return int(wish)

@@ -1,0 +1,1 @@
+"""Algorithm 1: clients, server, rounds, and what each round released."""

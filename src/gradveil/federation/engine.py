@@ -1,0 +1,48 @@
+"""The seam: how a cohort is trained. The loop of rounds knows nothing else about machines."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from gradveil.data.dataset import Dataset
+from gradveil.data.partition import copies
+from gradveil.errors import BadInput
+from gradveil.federation.messages import Reports, Task
+from gradveil.federation.plan import Plan
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """Who holds what: one pool of examples and, for every client, the rows that it holds, int32 [N, size].
+
+    `copies` is how often the most copied record occurs over all shards; above 1, its privacy losses add up.
+    """
+
+    x: Array
+    y: Array
+    shards: Array
+    copies: int
+
+    @staticmethod
+    def of(plan: Plan, dataset: Dataset) -> "Population":
+        """Split the training examples among the plan's clients, by the plan's seed."""
+        if plan.client_size > len(dataset.train):
+            raise BadInput(
+                f"client_size = {plan.client_size}: {dataset.name} has only {len(dataset.train)} training examples"
+            )
+        random = np.random.default_rng([plan.seed, _PARTITION])
+        shards = plan.partition.shards(dataset.train.y, plan.clients, plan.client_size, random)
+        return Population(dataset.train.x, dataset.train.y, shards, copies(shards, len(dataset.train)))
+
+
+_PARTITION = 0x70617274  # keeps this stream apart from others of the same seed
+
+
+class Engine(Protocol):
+    """Trains a cohort: on this machine one client after another, mapped over its cores, or on many machines."""
+
+    def train(self, task: Task, cohort: Array) -> Reports:
+        """Let every client of the cohort (numbers, any order) do the task; reports come sorted by client."""

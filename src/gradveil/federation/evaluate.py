@@ -1,0 +1,65 @@
+"""How good a model is, beside what chance and the majority class would give, and how large its gradients are."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import beta
+
+from gradveil.data.dataset import Split, readable
+from gradveil.models.gradients import per_example_gradients
+from gradveil.models.networks import Model
+from gradveil.tree import Array, Tree, layer_norms
+
+CHUNK = 250
+
+
+class Score(NamedTuple):
+    """Accuracy and mean cross-entropy on n examples."""
+
+    accuracy: float
+    loss: float
+    n: int
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Give the Clopper-Pearson interval of the accuracy: exact for n independent examples."""
+        right, tail = round(self.accuracy * self.n), (1 - level) / 2
+        low = float(beta.ppf(tail, right, self.n - right + 1)) if right else 0.0
+        high = float(beta.ppf(1 - tail, right + 1, self.n - right)) if right < self.n else 1.0
+        return low, high
+
+
+def score(model: Model, params: Tree, split: Split) -> Score:
+    """Evaluate a model on a split, in chunks of a fixed size so that memory and bits do not depend on n."""
+    right = total = 0.0
+    for start in range(0, len(split), CHUNK):
+        x, y = split.x[start : start + CHUNK], split.y[start : start + CHUNK]
+        missing = CHUNK - len(y)
+        x, padded = np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), np.pad(y, (0, missing), constant_values=-1)
+        hits, loss = _score_chunk(model, params, x, padded)
+        right, total = right + float(hits), total + float(loss)
+    return Score(right / len(split), total / len(split), len(split))
+
+
+@partial(jax.jit, static_argnums=0)
+def _score_chunk(model: Model, params: Tree, x: Array, y: Array) -> tuple[Array, Array]:
+    real = y >= 0
+    logits = jax.vmap(model.apply, in_axes=(None, 0))(params, readable(x))
+    losses = jax.nn.logsumexp(logits, axis=1) - jnp.take_along_axis(logits, jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
+    return jnp.sum((jnp.argmax(logits, axis=1) == y) & real), jnp.sum(losses * real)
+
+
+@partial(jax.jit, static_argnums=0)
+def _norms(model: Model, params: Tree, x: Array, y: Array) -> Array:
+    return layer_norms(per_example_gradients(model, params, readable(x), y))
+
+
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+def norm_quantiles(model: Model, params: Tree, x: Any, y: Any) -> dict[str, float]:
+    """Give quantiles of the per-example layer norms, over examples and layers; the last is the l2-max of the paper."""
+    norms = np.asarray(_norms(model, params, x, y)).ravel()
+    return {f"{q:g}": float(np.quantile(norms, q)) for q in QUANTILES}

@@ -1,0 +1,90 @@
+"""A plan: all that decides a result, and nothing that must not."""
+
+import math
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from gradveil.data.partition import PARTITIONS, Partition, TwoShards
+from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling
+from gradveil.errors import BadInput
+from gradveil.keys import LARGEST_SEED
+from gradveil.models.networks import MODELS, Cnn, Model
+from gradveil.privacy.draw import Draw
+from gradveil.privacy.method import Method
+from gradveil.surface import Surface
+
+
+class NoiseSource(Enum):
+    """Where noise, batches and cohorts come from.
+
+    SEEDED: from the plan's seed, for simulation and tests; whoever knows the seed can subtract the noise.
+    SECRET: from the operating system's entropy, never stored; such a run cannot be repeated to the bit.
+    """
+
+    SEEDED = "seeded"
+    SECRET = "secret"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A federated training run. The letters are the paper's.
+
+    clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `train_all` adds
+    MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`.
+    """
+
+    dataset: str
+    method: Method
+    clients: int
+    cohort: int
+    rounds: int
+    local_steps: int
+    batch: int
+    client_size: int
+    learning_rate: float
+    target: str | None = None
+    train_all: bool = False
+    model: Model = field(default=Cnn(), metadata={"kinds": MODELS})
+    partition: Partition = field(default=TwoShards(), metadata={"kinds": PARTITIONS})
+    sampling: Sampling = field(default=FixedPass(), metadata={"kinds": SAMPLINGS})
+    cohort_sampling: CohortSampling = CohortSampling.FIXED
+    noise_source: NoiseSource = NoiseSource.SEEDED
+    seed: int = 0
+    delta: float = 1e-5
+    target_accuracy: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("clients", "cohort", "rounds", "local_steps", "batch", "client_size"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be at least 1")
+        self._check_numbers()
+        self.sampling.check(self.client_size, self.batch)
+        self._check_draw()
+        self.sigmas()
+
+    def _check_numbers(self) -> None:
+        if self.cohort > self.clients:
+            raise BadInput(f"cohort = {self.cohort}: must be at most clients = {self.clients}")
+        if not 0 < self.learning_rate < math.inf:
+            raise BadInput(f"learning_rate = {self.learning_rate}: must be a finite number above 0")
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise BadInput(f"seed = {self.seed}: must lie between 0 and {LARGEST_SEED}")
+        if not 0 < self.delta < 1:
+            raise BadInput(f"delta = {self.delta}: must lie between 0 and 1")
+        if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
+            raise BadInput(f"target_accuracy = {self.target_accuracy}: must be above 0 and at most 1")
+
+    def _check_draw(self) -> None:
+        example, server = (self.method.surface is s for s in (Surface.EXAMPLE, Surface.SERVER))
+        varies = (example and not self.sampling.fixed_size) or (
+            server and self.cohort_sampling is CohortSampling.POISSON
+        )
+        if self.method.draw is Draw.EACH and varies and not self.method.noise.silent:
+            raise BadInput("draw = each: with lots of varying size the noise would tell how many units there were")
+
+    def sigmas(self) -> np.ndarray[Any, Any]:
+        """Give sigma for every round and local step, float64 [T, L]."""
+        return self.method.noise.sigmas(self.rounds, self.local_steps)

@@ -1,0 +1,48 @@
+"""Named random keys: every draw is a function of (seed, purpose, numbers), so order and engine never matter."""
+
+import os
+import zlib
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+Key = jax.Array
+
+LARGEST_SEED = 2**32 - 1
+
+
+def root(seed: int) -> Key:
+    """Make the root key of a seed in 0..2^32-1."""
+    return jax.random.wrap_key_data(jnp.array([0, seed], jnp.uint32))
+
+
+def entropy() -> Key:
+    """Make a root key from 64 bits of the operating system's entropy; it is never written down."""
+    words = [int.from_bytes(os.urandom(4), "little") for _ in range(2)]
+    return jax.random.wrap_key_data(jnp.array(words, jnp.uint32))
+
+
+def named(key: Key, purpose: str, *numbers: int | jax.Array) -> Key:
+    """Derive the key of a purpose ("cohort", "noise", ...) and of numbers such as round and client."""
+    derived = jax.random.fold_in(key, zlib.crc32(purpose.encode()))
+    for number in numbers:
+        derived = jax.random.fold_in(derived, number)
+    return derived
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """The two roots of a run.
+
+    `public` decides what may be known: initial weights and the split among clients. `private` decides what
+    privacy rests on: noise, batches, cohorts. They are one and the same key when the noise source is seeded.
+    """
+
+    public: Key
+    private: Key
+
+    @staticmethod
+    def of(seed: int, secret: bool) -> "Keys":
+        """Make both roots from a seed, or the private one from entropy."""
+        return Keys(root(seed), entropy() if secret else root(seed))

@@ -1,0 +1,1 @@
+"""Models as pairs of pure functions, and gradients of one example at a time."""

@@ -1,0 +1,149 @@
+"""Clips that learn between rounds: the quantile rule (Andrew et al.) and AdaClip (Pichapati et al.)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+
+from gradveil import tree
+from gradveil.errors import BadInput
+from gradveil.privacy.clip import Facts, Flat, OwnNorm, PerLayer, Unclipped, joint_norms, positive, within
+from gradveil.tree import Array, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """Flat clipping whose C follows the `gamma` quantile of the norms: C <- C exp(-eta (b - gamma)).
+
+    b = (number of units that were NOT clipped + N(0, (count_noise n)^2)) / n, where n is the expected number
+    of units a round. At the example surface only the first local step is counted, so that one record enters the
+    count at most once a round and client. Noise always uses the C that clipped; the new C serves the next round.
+    """
+
+    c: float
+    gamma: float = 0.5
+    eta: float = 0.2
+    count_noise: float = 0.05
+    joint: ClassVar[bool] = True
+    sound: ClassVar[bool] = True
+    once_a_round: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        positive("c", self.c)
+        positive("eta", self.eta)
+        if not 0 < self.gamma < 1:
+            raise BadInput(f"gamma = {self.gamma}: a quantile lies between 0 and 1")
+        if not self.count_noise >= 0:
+            raise BadInput(f"count_noise = {self.count_noise}: must be at least 0")
+
+    def start(self, params: Tree) -> Tree:
+        """Remember C alone."""
+        return jnp.asarray(self.c, jnp.float32)
+
+    def enter(self, lot: Tree, memory: Tree) -> Tree:
+        """Measure units as they are."""
+        return lot
+
+    def scales(self, norms: Array, memory: Tree) -> Array:
+        """Give min(1, C / ||g||) with the C of this round."""
+        return jnp.broadcast_to(within(joint_norms(norms), memory), norms.shape)
+
+    def leave(self, noised: Tree, memory: Tree) -> Tree:
+        """Nothing was mapped, so nothing is mapped back."""
+        return noised
+
+    def bound(self, memory: Tree) -> Array:
+        """Give the C that clips in this round."""
+        return jnp.asarray(memory)
+
+    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
+        """Count the units within C."""
+        unclipped = joint_norms(facts.before)[:, 0] <= memory
+        return jnp.sum(facts.mask * unclipped)
+
+    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+        """Move C by the noised fraction of unclipped units."""
+        noised = summed + self.count_noise * expected * jax.random.normal(key, ())
+        return memory * jnp.exp(-self.eta * (noised / expected - self.gamma))
+
+
+@dataclass(frozen=True, slots=True)
+class AdaClip:
+    """Whiten each coordinate before clipping: w = (g - m) / b, clipped to `radius`, noised, mapped back b w + m.
+
+    s is a standard deviation a coordinate and b = sqrt(s) sqrt(sum_i s_i), the choice that minimizes the added
+    noise for E||w||^2 = 1. Between rounds, from noised means g~ only (so learning costs no privacy):
+        m   <- beta1 m + (1 - beta1) mean(g~)
+        s^2 <- beta2 s^2 + (1 - beta2) min(max(mean((g~ - m)^2 - (b noise)^2), low), high)
+    with the old m in the second line and `noise` the standard deviation of the noise on w. s_0^2 = sqrt(low high).
+    """
+
+    radius: float = 1.0
+    beta1: float = 0.99
+    beta2: float = 0.9
+    low: float = 1e-5
+    high: float = 1e-3
+    joint: ClassVar[bool] = True
+    sound: ClassVar[bool] = True
+    once_a_round: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("radius", "low", "high"):
+            positive(name, getattr(self, name))
+        for name in ("beta1", "beta2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be at least 0 and below 1")
+        if self.high < self.low:
+            raise BadInput(f"high = {self.high}: must be at least low = {self.low}")
+
+    def start(self, params: Tree) -> Tree:
+        """Begin with m = 0 and s the same everywhere."""
+        spread = (self.low * self.high) ** 0.25
+        return jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda a: jnp.full_like(a, spread), params)
+
+    def enter(self, lot: Tree, memory: Tree) -> Tree:
+        """Whiten: (g - m) / b."""
+        return jax.tree.map(lambda g, m, b: (g - m) / b, lot, memory[0], _width(memory[1]))
+
+    def scales(self, norms: Array, memory: Tree) -> Array:
+        """Give min(1, radius / ||w||)."""
+        return jnp.broadcast_to(within(joint_norms(norms), self.radius), norms.shape)
+
+    def leave(self, noised: Tree, memory: Tree) -> Tree:
+        """Map back: b w + m."""
+        return jax.tree.map(lambda w, m, b: b * w + m, noised, memory[0], _width(memory[1]))
+
+    def bound(self, memory: Tree) -> Array:
+        """Give the radius in whitened space."""
+        return jnp.asarray(self.radius)
+
+    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
+        """Note g~, its squared distance from m less the noise's share, and that this was one crossing."""
+        off = jax.tree.map(
+            lambda g, m, b: jnp.square(g - m) - jnp.square(b * noise_std), noised, memory[0], _width(memory[1])
+        )
+        return noised, off, jnp.ones(())
+
+    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+        """Move m and s towards what the noised means showed."""
+        (mean, spread), (released, off, count) = memory, summed
+        crossings = jnp.maximum(count, 1.0)
+        new_mean = jax.tree.map(lambda m, g: self.beta1 * m + (1 - self.beta1) * g / crossings, mean, released)
+        new_spread = jax.tree.map(
+            lambda s, o: jnp.sqrt(
+                self.beta2 * jnp.square(s) + (1 - self.beta2) * jnp.clip(o / crossings, self.low, self.high)
+            ),
+            spread,
+            off,
+        )
+        return new_mean, new_spread
+
+
+def _width(spread: Tree) -> Tree:
+    """Give b = sqrt(s) sqrt(sum_i s_i)."""
+    total = jnp.sum(tree.flat(tree.lot_of_one(spread)))
+    return jax.tree.map(lambda s: jnp.sqrt(s * total), spread)
+
+
+CLIPS = (Unclipped, PerLayer, Flat, OwnNorm, Quantile, AdaClip)

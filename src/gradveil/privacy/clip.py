@@ -1,0 +1,199 @@
+"""Clips with a bound that never changes: how large one unit may be when the noise meets it.
+
+A clip acts in two moves: `enter` maps units into the space where they are measured (the identity here), and
+`scales` gives factors [unit, layer] <= 1 that bound them. `bound` is the C that those factors enforce.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil.errors import BadInput
+from gradveil.tree import Array, Tree
+
+TINY = float(np.finfo(np.float32).tiny)
+
+
+class Facts(NamedTuple):
+    """What a surface learns about a lot while sanitizing it.
+
+    before, after: norms [unit, layer] in the space of the clip, before and after clipping.
+    of_mean: norms [layer] of the clipped mean. mask: 1 for real units, 0 for padding, [unit].
+    """
+
+    before: Array
+    after: Array
+    of_mean: Array
+    mask: Array
+
+
+class Clip(Protocol):
+    """How units are bounded. Memory is what an adaptive clip has learned; it is fixed within a round."""
+
+    joint: ClassVar[bool]
+    """True if `bound` holds for all layers together, False if for each layer on its own."""
+    sound: ClassVar[bool]
+    """True if the bound is a constant or learned from noised values only."""
+    once_a_round: ClassVar[bool]
+    """True if only the first crossing of a client and round is noted, so that a record is noted at most once."""
+
+    def start(self, params: Tree) -> Tree:
+        """Give the memory before the first round."""
+
+    def enter(self, lot: Tree, memory: Tree) -> Tree:
+        """Map units into the space in which norms are taken."""
+
+    def scales(self, norms: Array, memory: Tree) -> Array:
+        """Give the factor of each unit and layer from the norms [unit, layer]."""
+
+    def leave(self, noised: Tree, memory: Tree) -> Tree:
+        """Map the noised mean back: the inverse of `enter`."""
+
+    def bound(self, memory: Tree) -> Array:
+        """Give C: no clipped unit is larger, in a layer or jointly."""
+
+    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
+        """Summarize a crossing for `learn`; `noised` is what was released, `noise_std` its noise before `leave`."""
+
+    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+        """Give the next round's memory from the notes summed over the cohort; expected units per round."""
+
+
+def positive(name: str, value: float) -> None:
+    """Refuse a setting that is not a finite number above zero."""
+    if not 0 < value < float("inf"):
+        raise BadInput(f"{name} = {value}: must be a finite number above 0")
+
+
+def within(norms: Array, bound: Array | float) -> Array:
+    """Give min(1, bound / norm), and 1 for a norm of zero; an infinite norm gives 0."""
+    return jnp.minimum(1.0, bound / jnp.maximum(norms, TINY))
+
+
+def joint_norms(norms: Array) -> Array:
+    """Give the norm of each unit over all layers, [unit, layer] -> [unit, 1]; no overflow below float32's range."""
+    largest = jnp.maximum(jnp.max(norms, axis=1, keepdims=True), TINY)
+    joint = largest * jnp.sqrt(jnp.sum(jnp.square(norms / largest), axis=1, keepdims=True))
+    return jnp.where(jnp.isinf(largest), jnp.inf, joint)
+
+
+class _Constant:
+    """The moves of a clip that keeps no memory and measures units as they are."""
+
+    __slots__ = ()
+
+    def start(self, params: Tree) -> Tree:
+        """Keep nothing."""
+        return ()
+
+    def enter(self, lot: Tree, memory: Tree) -> Tree:
+        """Measure units as they are."""
+        return lot
+
+    def leave(self, noised: Tree, memory: Tree) -> Tree:
+        """Nothing was mapped, so nothing is mapped back."""
+        return noised
+
+    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
+        """Note nothing."""
+        return ()
+
+    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+        """Learn nothing."""
+        return memory
+
+
+@dataclass(frozen=True, slots=True)
+class Unclipped(_Constant):
+    """Leave every unit as it is; C is infinite, so no noise can hide a unit."""
+
+    joint: ClassVar[bool] = True
+    sound: ClassVar[bool] = True
+    once_a_round: ClassVar[bool] = False
+
+    def scales(self, norms: Array, memory: Tree) -> Array:
+        """Give 1 everywhere."""
+        return jnp.ones_like(norms)
+
+    def bound(self, memory: Tree) -> Array:
+        """Give infinity."""
+        return jnp.asarray(jnp.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class PerLayer(_Constant):
+    """Clip each layer on its own, as Algorithm 1 and the authors' code: g_m min(1, C / ||g_m||).
+
+    The whole unit is then bounded by C sqrt(M), not by C.
+    """
+
+    c: float
+    joint: ClassVar[bool] = False
+    sound: ClassVar[bool] = True
+    once_a_round: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        positive("c", self.c)
+
+    def scales(self, norms: Array, memory: Tree) -> Array:
+        """Give min(1, C / ||g_m||)."""
+        return within(norms, self.c)
+
+    def bound(self, memory: Tree) -> Array:
+        """Give C."""
+        return jnp.asarray(self.c)
+
+
+@dataclass(frozen=True, slots=True)
+class Flat(_Constant):
+    """Clip the unit as one vector: g min(1, C / ||g||), as DP-SGD; the accounting then needs no factor sqrt(M)."""
+
+    c: float
+    joint: ClassVar[bool] = True
+    sound: ClassVar[bool] = True
+    once_a_round: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        positive("c", self.c)
+
+    def scales(self, norms: Array, memory: Tree) -> Array:
+        """Give min(1, C / ||g||) in every layer."""
+        return jnp.broadcast_to(within(joint_norms(norms), self.c), norms.shape)
+
+    def bound(self, memory: Tree) -> Array:
+        """Give C."""
+        return jnp.asarray(self.c)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNorm(_Constant):
+    """Clip unit j to its own size, as the authors' l2-max code: c_j = min(max(max_m ||g_jm||, low), high).
+
+    Nothing below `high` is clipped, so `high` is the only bound that holds for every unit.
+    """
+
+    low: float = 0.1
+    high: float = 32.0
+    joint: ClassVar[bool] = False
+    sound: ClassVar[bool] = True
+    once_a_round: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        positive("low", self.low)
+        if not self.low <= self.high < float("inf"):
+            raise BadInput(f"high = {self.high}: must be finite and at least low = {self.low}")
+
+    def scales(self, norms: Array, memory: Tree) -> Array:
+        """Give min(1, c_j / ||g_jm||)."""
+        return within(norms, own_norm(norms, self.low, self.high)[:, None])
+
+    def bound(self, memory: Tree) -> Array:
+        """Give the upper limit of c_j."""
+        return jnp.asarray(self.high)
+
+
+def own_norm(norms: Array, low: float, high: float) -> Array:
+    """Give the authors' c_j = min(max(max_m norm_jm, low), high), [unit, layer] -> [unit]."""
+    return jnp.clip(jnp.max(norms, axis=1), low, high)

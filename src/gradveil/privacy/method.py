@@ -1,0 +1,123 @@
+"""A protection as a value: where it acts and the parts it is made of."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gradveil.errors import BadInput
+from gradveil.privacy.adaptive import CLIPS, AdaClip
+from gradveil.privacy.clip import Clip, OwnNorm, Unclipped
+from gradveil.privacy.draw import Draw
+from gradveil.privacy.prune import PRUNES, Keep, Prune
+from gradveil.privacy.schedule import SCHEDULES, Constant, Schedule
+from gradveil.privacy.sensitivity import SENSITIVITIES, ClipBound, Fixed, L2MaxAsCoded, Sensitivity
+from gradveil.surface import Surface
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One protection: at `surface`, units are pruned, clipped, and noised by sigma_t S drawn as `draw` says.
+
+    `share` (only where clients noise their own update) draws sigma S / sqrt(K) instead of sigma S, so that the mean
+    over a cohort of K carries the noise sigma S / K of a trusted server.
+    """
+
+    name: str
+    surface: Surface = Surface.EXAMPLE
+    prune: Prune = field(default=Keep(), metadata={"kinds": PRUNES})
+    clip: Clip = field(default=Unclipped(), metadata={"kinds": CLIPS})
+    sensitivity: Sensitivity = field(default=Fixed(0.0), metadata={"kinds": SENSITIVITIES})
+    noise: Schedule = field(default=Constant(0.0), metadata={"kinds": SCHEDULES})
+    draw: Draw = Draw.SUM
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        for senseless, why in self._complaints():
+            if senseless:
+                raise BadInput(f"method {self.name!r}: {why}")
+
+    def _complaints(self) -> tuple[tuple[bool, str], ...]:
+        own_norm = isinstance(self.clip, OwnNorm)
+        as_coded = isinstance(self.sensitivity, L2MaxAsCoded)
+        return (
+            (
+                isinstance(self.clip, Unclipped) and isinstance(self.sensitivity, ClipBound),
+                "an Unclipped lot has no bound, so ClipBound would make the noise infinite",
+            ),
+            (
+                not self.noise.silent and self.sensitivity == Fixed(0.0),
+                "noise with sigma > 0 and sensitivity 0 would silently do nothing",
+            ),
+            (as_coded and not own_norm, "L2MaxAsCoded belongs to the clip OwnNorm, which uses the same norms"),
+            (
+                isinstance(self.clip, AdaClip) and not isinstance(self.sensitivity, ClipBound | Fixed),
+                "AdaClip measures whitened units, to which only ClipBound or Fixed applies",
+            ),
+            (
+                self.share and self.surface is not Surface.UPDATE,
+                "share splits one noise among clients, which needs surface = update",
+            ),
+        )
+
+    @property
+    def idle(self) -> bool:
+        """Whether the method changes nothing: plain federated averaging."""
+        return self.noise.silent and isinstance(self.clip, Unclipped) and isinstance(self.prune, Keep)
+
+
+class Rule(NamedTuple):
+    """A method inside compiled code: the same parts, whose numbers may be traced; sigma comes separately."""
+
+    surface: Surface
+    prune: Prune
+    clip: Clip
+    sensitivity: Sensitivity
+    draw: Draw
+    share: bool
+    idle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What of a method decides the compiled program: its parts without their numbers. Hashable."""
+
+    surface: Surface
+    parts: tuple[tuple[type[Any], tuple[tuple[str, Any], ...]], ...]
+    draw: Draw
+    share: bool
+    idle: bool
+
+    def bind(self, numbers: tuple[Any, ...]) -> Rule:
+        """Put numbers (host floats or traced scalars) back into the parts; checks were done at construction."""
+        left = iter(numbers)
+        prune, clip, sensitivity = (_rebuild(cls, fields, left) for cls, fields in self.parts)
+        return Rule(self.surface, prune, clip, sensitivity, self.draw, self.share, self.idle)
+
+
+_NUMBER = "number"
+
+
+def kernel(method: Method) -> tuple[Kind, tuple[float, ...]]:
+    """Split a method into what is compiled and the numbers that are not: one program serves every C."""
+    parts = (method.prune, method.clip, method.sensitivity)
+    numbers = tuple(getattr(p, f.name) for p in parts for f in _fields(p) if _is_number(getattr(p, f.name)))
+    skeletons = tuple(
+        (type(p), tuple((f.name, _NUMBER if _is_number(v := getattr(p, f.name)) else v) for f in _fields(p)))
+        for p in parts
+    )
+    return Kind(method.surface, skeletons, method.draw, method.share, method.idle), numbers
+
+
+def _fields(part: Any) -> tuple["dataclasses.Field[Any]", ...]:
+    return dataclasses.fields(part)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float)
+
+
+def _rebuild(cls: type[Any], fields: tuple[tuple[str, Any], ...], numbers: Any) -> Any:
+    part = object.__new__(cls)
+    for name, value in fields:
+        object.__setattr__(part, name, next(numbers) if value is _NUMBER else value)
+    return part

@@ -1,0 +1,82 @@
+"""Pruning rules: which coordinates of a unit are let through at all (the paper's gradient compression).
+
+None of them is a privacy mechanism: without noise the guarantee is infinite.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from gradveil import tree
+from gradveil.errors import BadInput
+from gradveil.tree import Array, Tree
+
+
+class Prune(Protocol):
+    """A rule (unit, key) -> unit of the same shape."""
+
+    def __call__(self, unit: Tree, key: Array) -> Tree:
+        """Set the coordinates that are held back to zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Let everything through: unit -> unit."""
+
+    def __call__(self, unit: Tree, key: Array) -> Tree:
+        """Return the unit as it is."""
+        return unit
+
+
+@dataclass(frozen=True, slots=True)
+class Smallest:
+    """Zero the share `mu` of coordinates with the smallest |g|, over all layers together.
+
+    g_i -> 0 where |g_i| <= the mu-quantile of |g|; mu = 0 keeps everything but exact zeros.
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.mu < 1:
+            raise BadInput(f"mu = {self.mu}: the pruned share must be at least 0 and below 1")
+
+    def __call__(self, unit: Tree, key: Array) -> Tree:
+        """Compare each |g_i| with the rank that the share falls on."""
+        vector = tree.flat(tree.lot_of_one(unit))[0]
+        ordered = jnp.sort(jnp.abs(vector))
+        rank = jnp.floor(self.mu * vector.size).astype(jnp.int32)
+        threshold = jnp.where(rank > 0, ordered[jnp.maximum(rank - 1, 0)], -1.0)
+        return jax.tree.map(lambda a: jnp.where(jnp.abs(a) > threshold, a, 0.0), unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Dssgd:
+    """Share a random part of the large coordinates, each bounded (Shokri and Shmatikov, as the paper uses it).
+
+    Coordinate i is shared with probability `share` if |g_i| > `threshold`, as min(max(g_i, -bound), bound);
+    all others become 0. The choice is drawn anew for every unit.
+    """
+
+    share: float
+    threshold: float
+    bound: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise BadInput(f"share = {self.share}: the shared part must be above 0 and at most 1")
+        if not self.threshold >= 0:
+            raise BadInput(f"threshold = {self.threshold}: must be at least 0")
+        if not self.bound > 0:
+            raise BadInput(f"bound = {self.bound}: must be above 0")
+
+    def __call__(self, unit: Tree, key: Array) -> Tree:
+        """Draw one uniform number a coordinate and keep the chosen large ones."""
+        vector = tree.flat(tree.lot_of_one(unit))[0]
+        chosen = (jax.random.uniform(key, vector.shape) < self.share) & (jnp.abs(vector) > self.threshold)
+        return tree.unflat(jnp.where(chosen, jnp.clip(vector, -self.bound, self.bound), 0.0), unit)
+
+
+PRUNES = (Keep, Smallest, Dssgd)

@@ -1,0 +1,84 @@
+"""Arithmetic on parameter trees: any pytree of arrays, one leaf a *layer* (the paper's m = 1..M).
+
+A *lot* is a tree whose leaves carry a leading axis of units, so that leaf m has shape [n, ...].
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Tree = Any
+Array = jax.Array
+
+
+def layer_norms(lot: Tree) -> Array:
+    """Give the l2 norm of each unit in each layer, shape [n, M].
+
+    A unit whose squares overflow float32 has norm infinity; a clip then scales it to zero, which keeps every bound.
+    """
+    leaves = jax.tree.leaves(lot)
+    return jnp.stack([jnp.sqrt(jnp.sum(jnp.square(a).reshape(a.shape[0], -1), axis=1)) for a in leaves], axis=1)
+
+
+def norms(tree: Tree) -> Array:
+    """Give the l2 norm of each layer of one tree, shape [M]."""
+    return layer_norms(lot_of_one(tree))[0]
+
+
+def lot_of_one(tree: Tree) -> Tree:
+    """View one tree as a lot with a single unit."""
+    return jax.tree.map(lambda a: a[None], tree)
+
+
+def weighted_sum(weights: Array, lot: Tree) -> Tree:
+    """Sum the units of a lot, unit j of layer m weighted by weights[j, m]; shape [n, M] and lot -> tree."""
+    leaves, shape = jax.tree.flatten(lot)
+    return jax.tree.unflatten(shape, [jnp.tensordot(weights[:, m], a, 1) for m, a in enumerate(leaves)])
+
+
+def weigh(weights: Array, lot: Tree) -> Tree:
+    """Scale unit j of layer m by weights[j, m], keeping the lot."""
+    leaves, shape = jax.tree.flatten(lot)
+    scaled = [weights[:, m].reshape((-1,) + (1,) * (a.ndim - 1)) * a for m, a in enumerate(leaves)]
+    return jax.tree.unflatten(shape, scaled)
+
+
+def add_scaled(tree: Tree, other: Tree, factor: Array | float) -> Tree:
+    """Give tree + factor * other."""
+    return jax.tree.map(lambda a, b: a + factor * b, tree, other)
+
+
+def subtract(tree: Tree, other: Tree) -> Tree:
+    """Give tree - other."""
+    return jax.tree.map(jnp.subtract, tree, other)
+
+
+def size(tree: Tree) -> int:
+    """Count the coordinates of a tree."""
+    return sum(int(np.prod(np.shape(a))) for a in jax.tree.leaves(tree))
+
+
+def flat(lot: Tree) -> Array:
+    """Lay the layers of each unit side by side, shape [n, d]."""
+    return jnp.concatenate([a.reshape(a.shape[0], -1) for a in jax.tree.leaves(lot)], axis=1)
+
+
+def unflat(vector: Array, like: Tree) -> Tree:
+    """Cut a vector [d] into the layers of `like`."""
+    leaves, shape = jax.tree.flatten(like)
+    edges = np.cumsum([0, *(a.size for a in leaves)])
+    parts = [vector[i:j].reshape(a.shape) for i, j, a in zip(edges[:-1], edges[1:], leaves, strict=True)]
+    return jax.tree.unflatten(shape, parts)
+
+
+def gaussian(key: Array, like: Tree) -> Tree:
+    """Draw one standard normal a coordinate of `like`, all in a single call (a call a layer is slower)."""
+    return unflat(jax.random.normal(key, (size(like),), jnp.float32), like)
+
+
+def is_finite(lot: Tree) -> Array:
+    """Say of each unit of a lot whether all its coordinates are finite, shape [n]."""
+    leaves = jax.tree.leaves(lot)
+    return jnp.stack([jnp.isfinite(a.reshape(a.shape[0], -1)).all(axis=1) for a in leaves]).all(axis=0)
