@@ -14,13 +14,17 @@ LARGEST_SEED = 2**32 - 1
 
 def root(seed: int) -> Key:
     """Make the root key of a seed in 0..2^32-1."""
-    return jax.random.wrap_key_data(jnp.array([0, seed], jnp.uint32))
+    return _wrap(0, seed)
 
 
 def entropy() -> Key:
     """Make a root key from 64 bits of the operating system's entropy; it is never written down."""
-    words = [int.from_bytes(os.urandom(4), "little") for _ in range(2)]
-    return jax.random.wrap_key_data(jnp.array(words, jnp.uint32))
+    return _wrap(*(int.from_bytes(os.urandom(4), "little") for _ in range(2)))
+
+
+def _wrap(high: int, low: int) -> Key:
+    key: Key = jax.random.wrap_key_data(jnp.array([high, low], jnp.uint32))
+    return key
 
 
 def named(key: Key, purpose: str, *numbers: int | jax.Array) -> Key:

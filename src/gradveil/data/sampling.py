@@ -14,10 +14,10 @@ from gradveil.tree import Array
 
 
 class Picked(NamedTuple):
-    """Positions in the client's shard, the first `count` of which are real; the rest is padding."""
+    """Positions in the client's shard, the first `real` of which count; the rest is padding."""
 
     positions: Array
-    count: Array
+    real: Array
 
 
 class Sampling(Protocol):

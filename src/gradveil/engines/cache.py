@@ -9,7 +9,7 @@ from platformdirs import user_cache_dir
 
 def keep_compiled_programs() -> None:
     """Point JAX's compilation cache to the user's cache folder, unless the user chose one."""
-    if jax.config.jax_compilation_cache_dir:
+    if jax.config.values["jax_compilation_cache_dir"]:
         return
     folder = Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")) / "compiled"
     jax.config.update("jax_compilation_cache_dir", str(folder))

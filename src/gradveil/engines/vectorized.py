@@ -43,10 +43,13 @@ class Execution:
             raise BadInput(f"chunk = {self.chunk}: must be at least 1")
 
 
+_EVERYTHING = Execution()
+
+
 class Vectorized:
     """Trains a cohort on all local devices at once."""
 
-    def __init__(self, plan: Plan, population: Population, execution: Execution = Execution()) -> None:
+    def __init__(self, plan: Plan, population: Population, execution: Execution = _EVERYTHING) -> None:
         keep_compiled_programs()
         devices = tuple(jax.local_devices()[: execution.devices])
         mesh = Mesh(np.array(devices), (_AXIS,))

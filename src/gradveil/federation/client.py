@@ -56,7 +56,7 @@ def step(work: Work, task: Task, holding: Holding, before: Progress, index: Arra
     moves = [partial(_descend, work, task, holding, before, _Lot(n, index, picked, crossing)) for n in capacities]
     if len(moves) == 1:
         return moves[0]()
-    after: Progress = jax.lax.switch(jnp.searchsorted(jnp.asarray(capacities), picked.count), moves)
+    after: Progress = jax.lax.switch(jnp.searchsorted(jnp.asarray(capacities), picked.real), moves)
     return after
 
 
@@ -79,7 +79,7 @@ def units(work: Work, params: Tree, holding: Holding, positions: Array) -> Tree:
 
 class _Lot(NamedTuple):
     capacity: int
-    index: Array
+    step: Array
     picked: Picked
     key: Array
 
@@ -87,15 +87,15 @@ class _Lot(NamedTuple):
 def _descend(work: Work, task: Task, holding: Holding, before: Progress, lot: _Lot) -> Progress:
     rule = work.kind.bind(task.numbers)
     positions = lot.picked.positions[: lot.capacity]
-    mask = (jnp.arange(lot.capacity) < lot.picked.count).astype(jnp.float32)
+    mask = (jnp.arange(lot.capacity) < lot.picked.real).astype(jnp.float32)
     if not _example_gradients(rule):
         x, y = _examples(holding, positions)
         gradient = batch_gradient(work.model, before.params, x, y, mask / work.batch)
         return before._replace(params=tree.add_scaled(before.params, gradient, -task.learning_rate))
     gradients = units(work, before.params, holding, positions)
-    sigma = task.sigmas[lot.index]
+    sigma = task.sigmas[lot.step]
     crossing = cross(Surface.EXAMPLE, rule, gradients, mask, work.batch, sigma, task.memory, lot.key)
-    first_only = jnp.where(lot.index == 0, 1.0, 0.0) if rule.clip.once_a_round else 1.0
+    first_only = jnp.where(lot.step == 0, 1.0, 0.0) if rule.clip.once_a_round else 1.0
     return Progress(
         tree.add_scaled(before.params, crossing.used, -task.learning_rate),
         tree.add_scaled(before.note, crossing.note, first_only),

@@ -71,7 +71,7 @@ def _absorb(work: Work, task: Task, updates: Tree, notes: Tree, measures: Measur
 
 def _expected_units(work: Work, surface: Surface) -> Array:
     """Give the expected number of units that a clip notes in a round: K B examples of first steps, or K updates."""
-    return jnp.float32(work.cohort * (work.batch if surface is Surface.EXAMPLE else 1))
+    return jnp.asarray(float(work.cohort * (work.batch if surface is Surface.EXAMPLE else 1)))
 
 
 def _refuse_unless_finite(state: State, reports: Reports) -> None:
