@@ -39,25 +39,25 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
 
 def decode(cls: type[Any], data: Any, where: str = "") -> Any:
     """Build a `cls` from plain data; raises BadInput naming the key, the value and the rule."""
+    given, missing = decode_given(cls, data, where), dataclasses.MISSING
+    for field in dataclasses.fields(cls):
+        if field.name not in given and field.default is missing and field.default_factory is missing:
+            raise BadInput(f"{_path(where, field.name)}: this key is missing")
+    try:
+        return cls(**given)
+    except BadInput as error:
+        raise BadInput(f"{where}.{error}" if where else str(error)) from None
+
+
+def decode_given(cls: type[Any], data: Any, where: str = "") -> Plain:
+    """Decode the keys that are there, without asking for the others: a plan whose rest comes from a preset."""
     if not isinstance(data, dict):
         raise BadInput(f"{where or cls.__name__} = {data!r}: a table of keys is expected")
     hints, fields = typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}
     for key in data:
         if key not in fields:
             raise BadInput(f"{_path(where, key)}: unknown key; known are {', '.join(fields)}")
-    given = {k: _decode_field(fields[k], hints[k], v, _path(where, k)) for k, v in data.items()}
-    return _construct(cls, given, fields, where)
-
-
-def _construct(cls: type[Any], given: Plain, fields: dict[str, Any], where: str) -> Any:
-    missing = dataclasses.MISSING
-    for name, field in fields.items():
-        if name not in given and field.default is missing and field.default_factory is missing:
-            raise BadInput(f"{_path(where, name)}: this key is missing")
-    try:
-        return cls(**given)
-    except BadInput as error:
-        raise BadInput(f"{where}.{error}" if where else str(error)) from None
+    return {k: _decode_field(fields[k], hints[k], v, _path(where, k)) for k, v in data.items()}
 
 
 def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where: str) -> Any:

@@ -1,0 +1,107 @@
+"""`gradveil data`: which datasets there are, where they lie, and whether their files are what they claim."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gradveil.data import sources
+from gradveil.errors import AnswerIsNo
+
+app = typer.Typer(help="Datasets: list, fetch, verify, or say where they lie.", no_args_is_help=True)
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder to look in first (else GRADVEIL_DATA).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Names = Annotated[list[str] | None, typer.Argument(help="Datasets; all where none is named.", show_default=False)]
+
+
+@app.command("list")
+def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List the built-in datasets: what each means, where it comes from, and what to mind."""
+    known = sources.describe()
+    here = {source.name: sources.where(source.name, data_dir) is not None for source in known}
+    keys = ("name", "meaning", "origin", "caution", "size")
+    answer = [{key: getattr(source, key) for key in keys} | {"here": here[source.name]} for source in known]
+    rows = [
+        [
+            source.name,
+            f"{source.meaning}\n[dim]from: {source.origin}; mind: {source.caution}[/dim]",
+            source.size,
+            "yes" if here[source.name] else "no",
+        ]
+        for source in known
+    ]
+    _show(as_json, {"datasets": answer}, ["name", "meaning", "size", "here"], rows)
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(help="Datasets to bring here.")],
+    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder to put them in (else the cache).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring datasets to this machine, each file checked before it is kept."""
+    for name in names:
+        sources.named(name)
+    places = {name: str(sources.fetch(name, data_dir)) for name in names}
+    _show(as_json, {"fetched": places}, ["name", "folder"], [[*item] for item in places.items()])
+
+
+@app.command()
+def where(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Say which folder would serve each dataset now, if any."""
+    found = {name: sources.where(name, data_dir) for name in _chosen(names)}
+    places = {name: None if path is None else str(path) for name, path in found.items()}
+    rows = [[name, place or "nowhere yet: it would be downloaded"] for name, place in places.items()]
+    _show(as_json, {"places": places}, ["name", "folder"], rows)
+
+
+@app.command()
+def verify(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Check every file that is here against its published digest; exit 1 if one differs."""
+    checks = {name: sources.verify(name, data_dir) for name in _chosen(names)}
+    states = {name: _state(found) for name, found in checks.items()}
+    answer = {
+        "ok": "differs" not in states.values(),
+        "datasets": {
+            name: {"state": states[name], "files": [asdict(check) for check in found]} for name, found in checks.items()
+        },
+    }
+    rows = [[name, check.file, _state([check])] for name, found in checks.items() for check in found]
+    rows += [[name, "no file of its own", "ships"] for name, found in checks.items() if not found]
+    _show(as_json, answer, ["name", "file", "state"], rows)
+    wrong = [check for found in checks.values() for check in found if check.actual is not None and not check.ok]
+    if wrong:
+        raise AnswerIsNo(
+            f"{wrong[0].file} is not the published file: {wrong[0].actual} where {wrong[0].expected} is expected"
+            + (f" (and {len(wrong) - 1} more files differ)" if len(wrong) > 1 else "")
+        )
+
+
+def _chosen(names: list[str] | None) -> list[str]:
+    return [sources.named(name).name for name in names or [source.name for source in sources.describe()]]
+
+
+def _state(checks: list[sources.Check]) -> str:
+    if not checks:
+        return "ships"
+    if any(check.actual is not None and not check.ok for check in checks):
+        return "differs"
+    if all(check.ok for check in checks):
+        return "ok"
+    return "absent" if all(check.actual is None for check in checks) else "incomplete"
+
+
+def _show(as_json: bool, answer: dict[str, Any], titles: list[str], rows: list[list[str]]) -> None:
+    """Print the answer on standard output: as one strict JSON object, or its rows as a table."""
+    if as_json:
+        typer.echo(json.dumps(answer, allow_nan=False, indent=2))
+        return
+    table = Table(*titles)
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

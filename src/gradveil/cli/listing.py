@@ -1,0 +1,30 @@
+"""`gradveil list`: the names that other verbs take, with what each means."""
+
+from typing import Annotated
+
+import typer
+
+from gradveil.cli.choices import pick
+from gradveil.cli.output import emit_json, table
+from gradveil.data.sources import describe
+from gradveil.methods import DECAYS, METHODS
+
+
+def show(
+    what: Annotated[str, typer.Argument(help="methods, decays or datasets.")] = "methods",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """List the names that other verbs take, with what each means."""
+    listed = pick("list", what, listings())
+    if as_json:
+        return emit_json({what: [{"name": name, "meaning": meaning} for name, meaning in listed.items()]})
+    table(what, ["name", "meaning"], [[name, meaning] for name, meaning in listed.items()])
+
+
+def listings() -> dict[str, dict[str, str]]:
+    """Give every listing: name -> meaning."""
+    return {
+        "methods": {name: entry.meaning for name, entry in METHODS.items()},
+        "decays": DECAYS,
+        "datasets": {source.name: source.meaning for source in describe()},
+    }

@@ -1,0 +1,73 @@
+"""The entry point: verbs, exit codes, and errors as one sentence."""
+
+import sys
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from gradveil.__about__ import __version__
+from gradveil.cli import data, listing, run
+from gradveil.errors import AnswerIsNo, BadInput
+
+app = typer.Typer(
+    help="Federated learning that does not leak: train under differential privacy, account for it, attack it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(data.app, name="data")
+app.command("list")(listing.show)
+app.command("run")(run.run)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gradveil {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def gradveil(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Federated learning that does not leak: train under differential privacy, account for it, attack it."""
+
+
+def entry() -> NoReturn:
+    """Run the command line; exit 0, 1 (the answer is no), 2 (bad input) or 130 (interrupted)."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command and give its exit code."""
+    try:
+        code = app(arguments, standalone_mode=False, prog_name="gradveil")
+        return code if isinstance(code, int) else 0
+    except BadInput as error:
+        return _say(str(error), 2)
+    except AnswerIsNo as error:
+        return _say(str(error), 1)
+    except _UsageError as error:
+        return _refuse(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("interrupted", 130)
+    except BrokenPipeError:
+        return 1
+
+
+# Some releases of typer bring their own copy of click, so its errors are reached through typer alone.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+
+def _refuse(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return 2
+    return _say(" ".join(error.format_message().split()), 2)
+
+
+def _say(sentence: str, code: int) -> int:
+    typer.echo(f"gradveil: {sentence}", err=True)
+    return code

