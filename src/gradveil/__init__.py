@@ -1,8 +1,53 @@
 """Federated learning that does not leak: train under differential privacy, account for it, attack it."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gradveil.__about__ import __version__
 from gradveil.devices import prepare as _prepare
 
+if TYPE_CHECKING:
+    from gradveil import methods
+    from gradveil.api import Trained, dataset, load, plan, train
+    from gradveil.data.dataset import Dataset
+    from gradveil.errors import AnswerIsNo, BadInput
+    from gradveil.federation.plan import Plan
+    from gradveil.privacy.method import Method
+    from gradveil.surface import Surface
+
 _prepare()
 
-__all__ = ["__version__"]
+__all__ = [
+    "AnswerIsNo",
+    "BadInput",
+    "Dataset",
+    "Method",
+    "Plan",
+    "Surface",
+    "Trained",
+    "__version__",
+    "dataset",
+    "load",
+    "methods",
+    "plan",
+    "train",
+]
+
+_HOMES = {
+    "gradveil.api": ("Trained", "dataset", "load", "plan", "train"),
+    "gradveil.data.dataset": ("Dataset",),
+    "gradveil.errors": ("AnswerIsNo", "BadInput"),
+    "gradveil.federation.plan": ("Plan",),
+    "gradveil.privacy.method": ("Method",),
+    "gradveil.surface": ("Surface",),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: JAX starts only if it is needed."""
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    if name == "methods":
+        return import_module("gradveil.methods")
+    raise AttributeError(f"module 'gradveil' has no attribute {name!r}")

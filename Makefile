@@ -1,0 +1,43 @@
+# What contributors and CI call. Needs Python 3.11 or newer as python3 (or PYTHON=...); everything else goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PEERS := .venv-peers
+
+.PHONY: help setup demo test lint bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+setup: $(VENV)/.ready  ## make .venv and install gradveil into it
+
+demo: setup  ## train a protected model on scikit-learn's digits and show what came out
+	$(BIN)/gradveil run
+
+lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/mypy
+
+test: lint  ## lint, then all tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+$(PEERS)/.ready: benchmarks/peers-requirements.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers-requirements.txt
+	@touch $@
+
+bench: setup $(PEERS)/.ready  ## speed of one local step, beside Opacus and the matrix products alone
+	$(BIN)/gradveil bench --peers
+
+clean:  ## remove what the targets above made
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,96 @@
+"""The package as a library: load data, make a plan, train it, use the model."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gradveil import store
+from gradveil.data import sources
+from gradveil.data.dataset import Dataset, readable
+from gradveil.errors import BadInput
+from gradveil.experiments import runner
+from gradveil.experiments.runner import Options
+from gradveil.experiments.settings import resolve
+from gradveil.federation import server
+from gradveil.federation.plan import Plan
+from gradveil.keys import Keys
+from gradveil.methods import METHODS
+from gradveil.privacy.method import Method
+from gradveil.tree import Tree
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trained:
+    """A trained model: its plan, its parameters, its classes and the result that its run reported."""
+
+    plan: Plan
+    params: Tree
+    classes: tuple[str, ...]
+    shape: tuple[int, ...]
+    result: dict[str, Any]
+
+    def scores(self, x: Any) -> Array:
+        """Give the logits [n, classes] of examples [n, ...] as the dataset stores them."""
+        examples = np.asarray(x)
+        if examples.shape[1:] != self.shape:
+            raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
+        return np.asarray(jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples)))
+
+    def predict(self, x: Any) -> Array:
+        """Give the number of the likeliest class of each example; `classes` names them."""
+        return np.argmax(self.scores(x), axis=1)
+
+
+def dataset(name: str, **options: Any) -> Dataset:
+    """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
+    return sources.load(name, **options)
+
+
+def plan(name: str, method: Method | str = "fed-cdp", **changes: Any) -> Plan:
+    """Make a plan for a dataset: its preset, with your changes to any field of Plan.
+
+    >>> plan("digits", "non-private", rounds=3).rounds
+    3
+    """
+    if isinstance(method, str) and method not in METHODS:
+        raise BadInput(f"method = {method!r}: must be one of {', '.join(METHODS)}")
+    chosen = METHODS[method].value if isinstance(method, str) else method
+    loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
+    return resolve(name, sources.load(name, seed=changes.get("seed", 0), **loading), chosen, changes)
+
+
+def train(plan: Plan, out: str | Path | None = None, resume: bool = False) -> Trained:
+    """Train a plan in a run folder (a temporary one if none is named) and give the model."""
+    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all, seed=plan.seed)
+    if out is None:
+        with tempfile.TemporaryDirectory() as folder:
+            return _train(plan, data, Path(folder) / "run", resume)
+    return _train(plan, data, Path(out), resume)
+
+
+def _train(plan: Plan, data: Dataset, folder: Path, resume: bool) -> Trained:
+    run = runner.prepare(plan, data, folder, Options(resume=resume))
+    for _ in runner.proceed(run):
+        pass
+    runner.conclude(run)
+    return load(folder)
+
+
+def load(folder: str | Path) -> Trained:
+    """Load the model of a finished run."""
+    folder = Path(folder)
+    if not (folder / store.RESULT).exists():
+        raise BadInput(f"{str(folder)!r}: holds no finished run")
+    plan, data = store.read_plan(folder), store.read_json(folder / store.DATA)
+    shape, classes = tuple(data["shape"]), tuple(data["classes"])
+    like = jax.eval_shape(lambda: server.init(plan, shape, len(classes), Keys.of(0, False)).params)
+    with np.load(folder / store.PARAMS, allow_pickle=False) as file:
+        leaves = [jax.numpy.asarray(file[f"layer_{i}"]) for i in range(len(jax.tree.leaves(like)))]
+    params = jax.tree.unflatten(jax.tree.structure(like), leaves)
+    return Trained(plan, params, classes, shape, store.read_json(folder / store.RESULT))

@@ -1,0 +1,168 @@
+"""What every model promises: pure, compared by value, of the documented size, and equal to the textbook layers."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gradveil.errors import BadInput
+from gradveil.models.convolution import patches, pool
+from gradveil.models.networks import MODELS, AttackNet, Cnn, Mlp
+from gradveil.tree import size
+
+EXAMPLES = {
+    Cnn: ((Cnn(), (28, 28, 1)), (Cnn(3, 5), (11, 14, 2))),
+    Mlp: ((Mlp(), (105,)), (Mlp((7,), bias=True), (4, 4, 1))),
+    AttackNet: ((AttackNet(), (28, 28, 1)), (AttackNet(0.1), (9, 10, 3))),
+}
+PAIRS = [pair for pairs in EXAMPLES.values() for pair in pairs]
+ALL = pytest.mark.parametrize(("model", "shape"), PAIRS, ids=[f"{m!r}-{s}" for m, s in PAIRS])
+KEY = jax.random.key(3)
+RNG = np.random.default_rng(0)
+
+
+def image(shape):
+    return jnp.asarray(np.random.default_rng(1).normal(size=shape), jnp.float32)
+
+
+def convolve(x, kernel, side, stride=1, padding=0):
+    """XLA's own convolution with a kernel stored as [side^2 channels, filters]."""
+    filters = kernel.reshape(side, side, x.shape[-1], -1)
+    pads = ((padding, padding), (padding, padding))
+    return jax.lax.conv_general_dilated(
+        x[None], filters, (stride, stride), pads, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
+
+
+def reduce_pool(x):
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2, 2, 1), (2, 2, 1), "VALID")
+
+
+def test_every_model_has_an_example():
+    assert set(EXAMPLES) == set(MODELS)
+
+
+@ALL
+def test_it_gives_one_logit_a_class_and_is_pure(model, shape):
+    params = model.init(KEY, shape, 7)
+    logits = model.apply(params, image(shape))
+    assert logits.shape == (7,)
+    assert np.isfinite(logits).all()
+    np.testing.assert_array_equal(logits, model.apply(model.init(KEY, shape, 7), image(shape)))
+    assert not np.array_equal(logits, model.apply(model.init(jax.random.key(4), shape, 7), image(shape)))
+
+
+@ALL
+def test_it_is_compared_and_hashed_by_value(model, shape):
+    names = model.__dataclass_fields__
+    twin = type(model)(**{name: getattr(model, name) for name in names})
+    assert twin == model
+    assert hash(twin) == hash(model)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "classes", "count"),
+    [
+        (Cnn(), (28, 28, 1), 10, 34_720),
+        (Cnn(), (32, 32, 3), 10, 42_336),
+        (Cnn(), (32, 32, 3), 62, 162_144),
+        (AttackNet(), (28, 28, 1), 10, 17_038),
+        (AttackNet(), (32, 32, 3), 10, 19_438),
+        (AttackNet(), (32, 32, 3), 62, 59_426),
+        (Mlp(), (105,), 2, 123_200),
+        (Mlp(), (30,), 2, 78_200),
+        (Mlp((600, 100), bias=True), (105,), 2, 123_200 + 702),
+    ],
+)
+def test_it_has_the_documented_number_of_parameters(model, shape, classes, count):
+    assert size(jax.eval_shape(lambda k: model.init(k, shape, classes), KEY)) == count
+
+
+@pytest.mark.parametrize(("model", "tensors"), [(Cnn(), 3), (AttackNet(), 10), (Mlp(), 3), (Mlp(bias=True), 6)])
+def test_it_has_the_documented_number_of_tensors(model, tensors):
+    assert len(jax.eval_shape(lambda k: model.init(k, (28, 28, 1), 10), KEY)) == tensors
+
+
+@pytest.mark.parametrize(
+    ("shape", "side", "stride"), [((9, 7, 3), 3, 1), ((8, 8, 1), 5, 2), ((9, 12, 2), 5, 2), ((5, 5, 1), 5, 1)]
+)
+def test_patches_times_a_matrix_is_a_convolution(shape, side, stride):
+    x, kernel = image(shape), jnp.asarray(RNG.normal(size=(side * side * shape[-1], 4)), jnp.float32)
+    np.testing.assert_allclose(patches(x, side, stride) @ kernel, convolve(x, kernel, side, stride), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (7, 9, 3), (2, 2, 2), (3, 2, 1)])
+def test_pool_is_the_maximum_of_windows(shape):
+    np.testing.assert_array_equal(pool(image(shape)), reduce_pool(image(shape)))
+
+
+@pytest.mark.parametrize("shape", [(28, 28, 1), (11, 14, 2), (32, 32, 3)])
+def test_cnn_is_the_textbook_network(shape):
+    model = Cnn(4, 6)
+    params = model.init(KEY, shape, 10)
+    hidden = reduce_pool(jax.nn.relu(convolve(image(shape), params[0], 3)))
+    hidden = reduce_pool(jax.nn.relu(convolve(hidden, params[1], 3)))
+    np.testing.assert_allclose(model.apply(params, image(shape)), hidden.ravel() @ params[2], atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(28, 28, 1), (9, 10, 3)])
+def test_attack_net_is_the_textbook_network(shape):
+    params = AttackNet().init(KEY, shape, 10)
+    hidden = image(shape)
+    for i, stride in enumerate((2, 2, 1, 1)):
+        hidden = jax.nn.sigmoid(convolve(hidden, params[2 * i], 5, stride, padding=2) + params[2 * i + 1])
+    np.testing.assert_allclose(
+        AttackNet().apply(params, image(shape)), hidden.ravel() @ params[8] + params[9], atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_mlp_is_the_textbook_network(bias):
+    model = Mlp((5, 4), bias=bias)
+    params = tuple(p + 0.1 for p in model.init(KEY, (3, 2), 2))
+    weights, biases = (params[::2], params[1::2]) if bias else (params, (0.0, 0.0, 0.0))
+    hidden = np.ravel(image((3, 2)))
+    for w, b in zip(weights[:-1], biases[:-1], strict=True):
+        hidden = np.maximum(hidden @ np.asarray(w) + np.asarray(b), 0)
+    expected = hidden @ np.asarray(weights[-1]) + np.asarray(biases[-1])
+    np.testing.assert_allclose(model.apply(params, image((3, 2))), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_weights_fill_glorots_interval():
+    for tensor, (fan_in, fan_out) in zip(
+        Cnn().init(KEY, (28, 28, 1), 10), [(9, 9 * 32), (9 * 32, 9 * 64), (1600, 10)], strict=True
+    ):
+        limit = math.sqrt(6 / (fan_in + fan_out))
+        assert 0.95 * limit < float(jnp.abs(tensor).max()) <= limit
+        assert abs(float(tensor.mean())) < 0.1 * limit
+    for tensor in AttackNet().init(KEY, (28, 28, 1), 10):
+        assert float(jnp.abs(tensor).max()) <= 0.5
+        assert tensor.size < 100 or float(jnp.abs(tensor).max()) > 0.45
+
+
+@pytest.mark.parametrize("model", [Cnn(3, 5), AttackNet(), Mlp((4,))], ids=repr)
+@pytest.mark.parametrize("side", range(1, 14))
+def test_an_image_is_refused_or_reaches_every_layer(model, side):
+    try:
+        params = model.init(KEY, (side, side, 1), 3)
+    except BadInput as refusal:
+        assert "pixels" in str(refusal)
+        return
+    assert min(tensor.size for tensor in params) > 0
+    assert float(jnp.abs(model.apply(params, image((side, side, 1)))).max()) > 0
+
+
+@pytest.mark.parametrize("model", [Cnn(), AttackNet()], ids=repr)
+def test_a_table_is_no_image(model):
+    with pytest.raises(BadInput, match="images"):
+        model.init(KEY, (30,), 2)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Cnn(0, 4), lambda: Cnn(4, 0), lambda: Mlp(()), lambda: Mlp((3, 0)), lambda: AttackNet(0.0)]
+)
+def test_a_senseless_size_is_refused(make):
+    with pytest.raises(BadInput, match="= "):
+        make()
