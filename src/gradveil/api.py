@@ -44,7 +44,8 @@ class Trained:
 
     def predict(self, x: Any) -> Array:
         """Give the number of the likeliest class of each example; `classes` names them."""
-        return np.argmax(self.scores(x), axis=1)
+        likeliest: Array = np.argmax(self.scores(x), axis=1)
+        return likeliest
 
 
 def dataset(name: str, **options: Any) -> Dataset:
@@ -62,12 +63,12 @@ def plan(name: str, method: Method | str = "fed-cdp", **changes: Any) -> Plan:
         raise BadInput(f"method = {method!r}: must be one of {', '.join(METHODS)}")
     chosen = METHODS[method].value if isinstance(method, str) else method
     loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
-    return resolve(name, sources.load(name, seed=changes.get("seed", 0), **loading), chosen, changes)
+    return resolve(name, sources.load(name, **loading), chosen, changes)
 
 
 def train(plan: Plan, out: str | Path | None = None, resume: bool = False) -> Trained:
     """Train a plan in a run folder (a temporary one if none is named) and give the model."""
-    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all, seed=plan.seed)
+    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
             return _train(plan, data, Path(folder) / "run", resume)

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import platform
+import shutil
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,12 +38,15 @@ def create(folder: Path, plan: Plan, dataset: Dataset) -> None:
     """Lay out a new run folder, or accept one that holds this very plan and data; refuse any other."""
     if (folder / PLAN).exists():
         return _accept(folder, plan, dataset)
-    if folder.exists() and (not folder.is_dir() or any(p.name != ".lock" for p in folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"out = {str(folder)!r}: exists and is not a run folder; name a new one")
-    (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-    write_json(folder / "environment.json", environment())
-    write_json(folder / DATA, _describe(dataset))
-    write(folder / PLAN, tomli_w.dumps(codec.encode(plan)).encode())
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    (partial / "checkpoints").mkdir(parents=True)
+    write_json(partial / "environment.json", environment())
+    write_json(partial / DATA, _describe(dataset))
+    write(partial / PLAN, tomli_w.dumps(codec.encode(plan)).encode())
+    os.rename(partial, folder)
 
 
 def _accept(folder: Path, plan: Plan, dataset: Dataset) -> None:

@@ -24,9 +24,9 @@ from gradveil.privacy.sensitivity import SENSITIVITIES, ClipBound, Fixed, L2Max,
 from gradveil.surface import Surface
 
 CONTRACT = (
-    "non-private fed-sdp fed-sdp-client fed-cdp fed-alpha-cdp fed-alpha-cdp-sigma "
-    "quantile adaclip dssgd pruning random-noise"
-).split()
+    *("non-private", "fed-sdp", "fed-sdp-client", "fed-cdp", "fed-alpha-cdp", "fed-alpha-cdp-sigma"),
+    *("quantile", "adaclip", "dssgd", "pruning", "random-noise"),
+)
 ALL = pytest.mark.parametrize("method", [e.value for e in METHODS.values()], ids=list(METHODS))
 
 
@@ -37,7 +37,7 @@ def test_every_name_of_the_command_line_is_a_method(name):
 
 
 def test_every_decay_of_the_command_line_is_a_schedule():
-    assert list(DECAYS) == "constant linear staircase exponential cyclic".split()
+    assert list(DECAYS) == ["constant", "linear", "staircase", "exponential", "cyclic"]
     assert {type(decay(name, 15.0, 4.85)) for name in DECAYS} == set(SCHEDULES)
 
 

@@ -102,7 +102,7 @@ def _plans(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: P
     method = _method(given.pop("method", from_file.pop("method", "fed-cdp")))
     changes = codec.decode_given(Plan, from_file) | _decoded(given)
     loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
-    data = load(name, data_dir=data_dir, seed=int(changes.get("seed", 0)), **loading)
+    data = load(name, data_dir=data_dir, **loading)
     methods = demo.METHODS if shown else (demo.protected(method) if name == "digits" else method,)
     return [resolve(name, data, tweaks.of(m) if not m.noise.silent else m, changes) for m in methods]
 
@@ -131,7 +131,7 @@ def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
 
 
 def _prepared(plan: Plan, folder: Path, data_dir: Path | None, options: Options) -> Run:
-    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all, seed=plan.seed)
+    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
     return runner.prepare(plan, data, folder, options)
 
 
@@ -170,7 +170,7 @@ def _train(one: Run) -> dict[str, Any]:
 
 
 def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool) -> None:
-    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all, seed=plan.seed)
+    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
     expected = estimate(plan, data, options)
     answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": []}
     if as_json:

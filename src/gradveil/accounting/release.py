@@ -1,0 +1,54 @@
+"""A release: what one round lets out, as numbers that any accountant can read."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The noised sums (or counts) of one round.
+
+    surface: 0 server, 1 update, 2 example: where noise joins. unit: "example" or "client", what one unit of a lot is.
+    part: "sum" of gradients or updates, or "count" of units within a bound.
+    sigmas: noise scale of each release of the round, one a local step at the example surface, else one.
+    ratio: C / S, the bound on a unit over the sensitivity that scales the noise; infinite if units are not bounded.
+    layers: the number M of tensors that are bounded separately, 1 for a joint bound.
+    draw, expected: how noise met the lot of n expected units ("each", "sum", "mean").
+    share: each client draws 1 / sqrt(K) of the noise.
+    example_sampling, example_rate: "poisson", "fixed-pass" or "replacement", and B / |D_i|.
+    touches: batches of a round and client that can hold one record: L under sampling, the passes under a fixed pass.
+    cohort_sampling, cohort_rate, cohort: "fixed" or "poisson", K / N, and K.
+    copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot.
+    """
+
+    round: int
+    surface: int
+    unit: str
+    part: str
+    sigmas: tuple[float, ...]
+    ratio: float
+    layers: int
+    draw: str
+    expected: float
+    share: bool
+    example_sampling: str
+    example_rate: float
+    touches: int
+    cohort_sampling: str
+    cohort_rate: float
+    cohort: int
+    copies: int
+    data_dependent: bool
+
+    @property
+    def multipliers(self) -> tuple[float, ...]:
+        """Give z of each release: the noise on the sum over the most that one unit can change it.
+
+        mu^2 = sum_m (C_m / s_m)^2 with s_m the noise on layer m of the sum, so z = 1 / mu = sigma (S / C) / sqrt(M)
+        times 1, sqrt(n) or n for a draw on the sum, each unit or the mean.
+        """
+        if math.isinf(self.ratio) or self.ratio == 0:
+            return (0.0,) * len(self.sigmas)
+        scale = {"sum": 1.0, "each": math.sqrt(self.expected), "mean": self.expected}[self.draw]
+        shared = math.sqrt(self.cohort) if self.share else 1.0
+        return tuple(s * scale / (self.ratio * math.sqrt(self.layers) * shared) for s in self.sigmas)

@@ -1,0 +1,86 @@
+"""The one translator from plans to releases: what each round of a plan lets out, in the accountants' terms."""
+
+import math
+
+import jax
+
+from gradveil.accounting.release import Release
+from gradveil.data.sampling import FixedPass, Poisson
+from gradveil.federation.plan import Plan
+from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.sensitivity import ClipBound, Fixed
+from gradveil.surface import Surface
+
+
+def layer_count(plan: Plan, shape: tuple[int, ...], classes: int) -> int:
+    """Count the tensors M of the plan's model without drawing them."""
+    params = jax.eval_shape(lambda: plan.model.init(jax.random.key(0), shape, classes))
+    return len(jax.tree.leaves(params))
+
+
+def releases(plan: Plan, t: int, layers: int, copies: int) -> tuple[Release, ...]:
+    """Give what round t releases: the noised sums, and the noised count of a quantile clip."""
+    example = plan.method.surface is Surface.EXAMPLE
+    sigmas = plan.sigmas()[t]
+    main = Release(
+        round=t,
+        surface=int(plan.method.surface),
+        unit="example" if example else "client",
+        part="sum",
+        sigmas=tuple(map(float, sigmas if example else sigmas[:1])),
+        ratio=_ratio(plan),
+        layers=1 if plan.method.clip.joint else layers,
+        draw=plan.method.draw.value,
+        expected=float(_expected(plan)),
+        share=plan.method.share,
+        example_sampling=_sampling_name(plan),
+        example_rate=plan.batch / plan.client_size,
+        touches=_touches(plan),
+        cohort_sampling=plan.cohort_sampling.value,
+        cohort_rate=plan.cohort / plan.clients,
+        cohort=plan.cohort,
+        copies=copies,
+        data_dependent=plan.method.sensitivity.data_dependent,
+    )
+    return (main, *_count(plan, main))
+
+
+def _count(plan: Plan, main: Release) -> tuple[Release, ...]:
+    """Give the release of a quantile clip's count: a unit changes it by 1, or by 1/2 once the count is centred."""
+    clip = plan.method.clip
+    if not isinstance(clip, Quantile):
+        return ()
+    noise = (
+        clip.count_noise * plan.cohort * _expected(plan) if main.unit == "example" else clip.count_noise * plan.cohort
+    )
+    changes = {"part": "count", "sigmas": (2 * noise,), "ratio": 1.0, "layers": 1, "draw": "sum", "share": False}
+    fields = {name: getattr(main, name) for name in Release.__dataclass_fields__}
+    return (Release(**(fields | changes | {"touches": 1, "surface": int(Surface.SERVER), "data_dependent": False})),)
+
+
+def _ratio(plan: Plan) -> float:
+    """Give C / S where S is public; 0 stands for a private S, whose releases carry `data_dependent`."""
+    sensitivity, clip = plan.method.sensitivity, plan.method.clip
+    if isinstance(sensitivity, ClipBound):
+        return 1.0
+    bound = next((getattr(clip, name) for name in ("c", "radius", "high") if hasattr(clip, name)), math.inf)
+    if isinstance(sensitivity, Fixed) and sensitivity.value > 0:
+        return float(bound) / sensitivity.value
+    return math.inf if isinstance(sensitivity, Fixed) else 0.0
+
+
+def _expected(plan: Plan) -> int:
+    return {Surface.EXAMPLE: plan.batch, Surface.UPDATE: 1, Surface.SERVER: plan.cohort}[plan.method.surface]
+
+
+def _sampling_name(plan: Plan) -> str:
+    if isinstance(plan.sampling, Poisson):
+        return "poisson"
+    return "fixed-pass" if isinstance(plan.sampling, FixedPass) else "replacement"
+
+
+def _touches(plan: Plan) -> int:
+    """Count the batches of one participation that can hold a given record."""
+    if isinstance(plan.sampling, FixedPass):
+        return math.ceil(plan.local_steps * plan.batch / plan.client_size)
+    return plan.local_steps

@@ -1,0 +1,310 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradveil import store
+from gradveil.cli.main import main
+
+SMALL = [
+    "run",
+    "--dataset",
+    "synthetic",
+    "--clients",
+    "4",
+    "--cohort",
+    "4",
+    "--client-size",
+    "40",
+    "--batch",
+    "4",
+    "--local-steps",
+    "3",
+    "--rounds",
+    "3",
+]
+
+
+def ask(capsys, *arguments):
+    code = main([*arguments, "--json"])
+    answer = capsys.readouterr()
+    assert code == 0, answer.err
+    return json.loads(answer.out)
+
+
+def refused(capsys, *arguments):
+    """Run a command that must be refused; its one sentence is returned."""
+    code = main(list(arguments))
+    answer = capsys.readouterr()
+    assert code == 2, (code, answer)
+    assert answer.out == ""
+    assert len(answer.err.splitlines()) == 1
+    return answer.err
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "run"
+
+
+def test_run_writes_a_whole_folder_and_answers_with_the_contract_keys(capsys, out):
+    answer = ask(capsys, *SMALL, "--method", "fed-cdp", "--out", str(out))
+    contract = (
+        "dataset method accuracy majority_baseline rounds stopped_because run_dir seconds seed params_sha256 "
+        "guarantees as_the_paper_accounts"
+    )
+    assert set(contract.split()) <= answer.keys()
+    assert (answer["dataset"], answer["method"], answer["rounds"]) == ("synthetic", "fed-cdp", 3)
+    names = {p.name for p in out.iterdir()}
+    assert {"plan.toml", "metrics.jsonl", "checkpoints", "params.npz", "environment.json", "result.json"} <= names
+    wanted = "accuracy loss sigma sensitivity unit_norm clipped_share seconds equivalent_sigma"
+    assert all(set(wanted.split()) <= line.keys() for line in store.read_metrics(out))
+    assert [line["round"] for line in store.read_metrics(out)] == [0, 1, 2]
+
+
+def test_the_same_seed_gives_the_same_parameters_and_another_seed_others(capsys, tmp_path):
+    digests = [
+        ask(capsys, *SMALL, "--seed", seed, "--out", str(tmp_path / str(i)))["params_sha256"]
+        for i, seed in enumerate(("1", "1", "2"))
+    ]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_secret_noise_is_never_the_same_twice(capsys, tmp_path):
+    secret = [*SMALL, "--noise-source", "secret", "--out"]
+    first, second = (ask(capsys, *secret, str(tmp_path / name))["params_sha256"] for name in ("a", "b"))
+    assert first != second
+
+
+@pytest.mark.parametrize("engine", ["serial", "vectorized"])
+def test_both_engines_run_from_the_command_line(capsys, out, engine):
+    assert ask(capsys, *SMALL, "--engine", engine, "--out", str(out))["rounds"] == 3
+
+
+def test_a_target_accuracy_stops_the_run(capsys, out):
+    answer = ask(capsys, *SMALL, "--method", "non-private", "--target-accuracy", "0.01", "--out", str(out))
+    assert (answer["rounds"], answer["stopped_because"]) == (1, "target-accuracy")
+
+
+def test_a_non_private_run_measures_norms_and_suggests_a_bound(capsys, out):
+    answer = ask(capsys, *SMALL, "--method", "non-private", "--out", str(out))
+    largest = max(line["norm_quantiles"]["1"] for line in store.read_metrics(out))
+    assert answer["suggested_clip"] == pytest.approx([1.5 * largest, 2 * largest])
+
+
+def test_equivalent_sigma_is_sigma_times_clip_over_sensitivity(capsys, out):
+    ask(capsys, *SMALL, "--method", "fed-alpha-cdp", "--clip", "50", "--sigma", "0.01", "--out", str(out))
+    for line in store.read_metrics(out):
+        assert line["sensitivity"] < 50
+        assert line["equivalent_sigma"] == pytest.approx(line["sigma"] * 50 / line["sensitivity"])
+
+
+def test_watched_rounds_keep_their_checkpoints(capsys, out):
+    ask(capsys, *SMALL, "--watch", "0,2", "--out", str(out))
+    kept = sorted(p.name for p in (out / "checkpoints").iterdir())
+    assert kept == ["latest.npz", "round-000000.npz", "round-000002.npz"]
+
+
+def test_a_plan_file_is_the_same_as_its_options_and_options_change_it(capsys, tmp_path):
+    ask(capsys, *SMALL, "--out", str(tmp_path / "a"))
+    again = ask(capsys, "run", str(tmp_path / "a" / "plan.toml"), "--out", str(tmp_path / "b"))
+    changed = ask(capsys, "run", str(tmp_path / "a" / "plan.toml"), "--rounds", "1", "--out", str(tmp_path / "c"))
+    assert again["params_sha256"] == json.loads((tmp_path / "a" / "result.json").read_text())["params_sha256"]
+    assert changed["rounds"] == 1
+
+
+def test_a_short_plan_file_takes_the_rest_from_the_preset(capsys, tmp_path):
+    (tmp_path / "p.toml").write_text('dataset = "synthetic"\nmethod = "fed-sdp"\nrounds = 1\nlocal_steps = 2\n')
+    answer = ask(capsys, "run", str(tmp_path / "p.toml"), "--out", str(tmp_path / "r"))
+    assert (answer["method"], answer["rounds"]) == ("fed-sdp", 1)
+
+
+def test_a_dry_run_shows_the_plan_and_estimates_and_writes_nothing(capsys, out):
+    answer = ask(capsys, *SMALL, "--dry-run", "--out", str(out))
+    assert answer["plan"]["clients"] == 4
+    assert answer["estimate"]["seconds"] > 0
+    assert answer["estimate"]["memory_bytes"] > 0
+    assert not out.exists()
+
+
+def test_own_data_runs_with_secret_noise(capsys, tmp_path, out):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(200, 3))
+    rows = [f"{a:.3f},{b:.3f},{c:.3f},{'yes' if a > 0 else 'no'}" for a, b, c in x]
+    (tmp_path / "own.csv").write_text("\n".join(["a,b,c,label", *rows]))
+    answer = ask(
+        capsys, "run", "--dataset", str(tmp_path / "own.csv"), "--target", "label", "--rounds", "1", "--out", str(out)
+    )
+    assert answer["noise_source"] == "secret"
+    assert store.read_json(out / "data.json")["own"] is True
+
+
+BAD = {
+    "cohort": ["--cohort", "5", "--clients", "4"],
+    "batch": ["--batch", "41", "--sampling", "fixed-pass"],
+    "clip": ["--clip", "0"],
+    "c = -1": ["--clip", "flat:-1"],
+    "sigma": ["--sigma", "-2"],
+    "dataset": ["--dataset", "mnits"],
+    "method": ["--method", "fed-dcp"],
+    "rounds": ["--rounds", "0"],
+    "learning_rate": ["--lr", "0"],
+    "sampling": ["--sampling", "poison"],
+    "partition": ["--partition", "dirichlet:-1"],
+    "draw": ["--draw", "each", "--sampling", "poisson"],
+    "seed": ["--seed", "-1"],
+    "delta": ["--delta", "1"],
+    "watch": ["--watch", "last"],
+    "engine": ["--engine", "warp"],
+    "decay": ["--decay", "sudden"],
+    "sensitivity": ["--sensitivity", "l2"],
+    "noise_source": ["--noise-source", "dice"],
+    "client_size": ["--client-size", "100000"],
+    "no such option": ["--no-such-option"],
+    "'three'": ["--rounds", "three"],
+}
+
+
+@pytest.mark.parametrize("arguments", BAD.values(), ids=BAD)
+def test_bad_input_is_one_sentence_and_exit_code_2_and_leaves_nothing(capsys, out, arguments):
+    assert "Traceback" not in refused(capsys, *SMALL, *arguments, "--out", str(out))
+    assert not out.exists()
+
+
+def test_the_sentence_names_the_key_the_value_and_the_rule(capsys, out):
+    sentence = refused(capsys, *SMALL, "--cohort", "5", "--out", str(out))
+    assert "cohort = 5: must be at most clients = 4" in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rouns = 3", "rouns: unknown key"),
+        ('rounds = "3"', "rounds = '3': a whole number is expected"),
+        ('method = "fed-xyz"', "method = 'fed-xyz': must be one of"),
+        ("rounds = ", "is not TOML"),
+        ("clients = 2\ncohort = 3", "cohort = 3: must be at most clients = 2"),
+        ('sampling = {kind = "Poison"}', "sampling.kind = 'Poison': must be one of"),
+    ],
+)
+def test_a_bad_plan_file_is_refused_with_the_key(capsys, tmp_path, text, said):
+    (tmp_path / "p.toml").write_text(f'dataset = "synthetic"\n{text}\n')
+    assert said in refused(capsys, "run", str(tmp_path / "p.toml"), "--out", str(tmp_path / "r"))
+
+
+def test_a_folder_with_a_run_is_refused_without_resume_and_with_another_plan(capsys, out):
+    ask(capsys, *SMALL, "--out", str(out))
+    assert "--resume" in refused(capsys, *SMALL, "--out", str(out))
+    before = (out / "plan.toml").read_bytes()
+    (out / "plan.toml").write_bytes(before.replace(b"rounds = 3", b"rounds = 4"))
+    answer = ask(capsys, "run", "--resume", "--out", str(out))
+    assert answer["rounds"] == 4
+
+
+def test_a_folder_with_other_files_is_refused_untouched(capsys, tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    assert "not a run folder" in refused(capsys, *SMALL, "--out", str(tmp_path))
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_resume_needs_a_folder_that_holds_a_run(capsys, tmp_path):
+    assert "out" in refused(capsys, "run", "--resume")
+    assert "no run" in refused(capsys, "run", "--resume", "--out", str(tmp_path))
+
+
+def test_a_diverging_run_stops_with_exit_code_1_and_keeps_its_last_good_checkpoint(capsys, out):
+    huge = [*SMALL, "--method", "non-private", "--lr", "1e30", "--out", str(out)]
+    assert main(huge) == 1
+    sentence = capsys.readouterr().err
+    assert "round" in sentence
+    assert "client" in sentence
+    with np.load(out / "checkpoints" / "latest.npz") as file:
+        assert all(np.isfinite(file[name]).all() for name in file.files)
+
+
+def test_two_processes_cannot_write_one_run(out):
+    with (
+        store.locked(out),
+        pytest.raises(store.BadInput, match="another process"),
+        store.locked(out),
+    ):
+        pass
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "gradveil", *arguments]
+
+
+LONGER = [
+    "run",
+    "--dataset",
+    "synthetic",
+    "--clients",
+    "6",
+    "--cohort",
+    "4",
+    "--client-size",
+    "40",
+    "--local-steps",
+    "3",
+    "--rounds",
+    "25",
+]
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_random_moments_ends_in_the_same_parameters(tmp_path):
+    whole = subprocess.run(
+        command(*LONGER, "--method", "quantile", "--out", str(tmp_path / "whole"), "--json"),
+        check=True,
+        capture_output=True,
+    )
+    out, random, kills = tmp_path / "killed", np.random.default_rng(7), 0
+    start = command(*LONGER, "--method", "quantile", "--out", str(out), "--json")
+    while True:
+        resume = command("run", "--resume", "--out", str(out), "--json")
+        with subprocess.Popen(resume if (out / "plan.toml").exists() else start, stdout=subprocess.PIPE) as process:
+            if kills == 4:
+                answer, _ = process.communicate()
+                break
+            wait_for_round(out, process, 4 * kills)
+            time.sleep(random.uniform(0, 0.4))
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+    assert json.loads(answer)["params_sha256"] == json.loads(whole.stdout)["params_sha256"]
+    rounds = [line["round"] for line in store.read_metrics(out)]
+    assert rounds == list(range(25))
+    assert store.restore(out / store.LATEST, blank(out)).participations.sum() == 25 * 4
+
+
+def blank(folder: Path):
+    from gradveil import dataset
+    from gradveil.federation import server
+    from gradveil.keys import Keys
+
+    data, plan = dataset("synthetic"), store.read_plan(folder)
+    return server.init(plan, data.shape, len(data.classes), Keys.of(0, False))
+
+
+def wait_for_round(folder: Path, process, wanted: int):
+    """Wait until the run has written some more rounds, so that each kill hits another stretch of training."""
+    while process.poll() is None and len(store.read_metrics(folder)) < wanted:
+        time.sleep(0.02)
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path):
+    out = tmp_path / "run"
+    longest = [*LONGER, "--rounds", "5000", "--out", str(out)]
+    with subprocess.Popen(command(*longest), stderr=subprocess.PIPE, text=True) as process:
+        wait_for_round(out, process, 2)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert f"gradveil run --resume --out {out}" in said
+    assert "Traceback" not in said
