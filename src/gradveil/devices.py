@@ -10,6 +10,8 @@ import os
 from gradveil.errors import BadInput
 
 _COUNT_FLAG = "--xla_force_host_platform_device_count"
+# Neither matrix products nor loops are split among threads: with a client on every core there is none to spare.
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false --xla_disable_hlo_passes=cpu-parallel-task-assigner"
 
 
 def prepare() -> None:
@@ -17,7 +19,7 @@ def prepare() -> None:
     wish, flags = os.environ.get("GRADVEIL_DEVICES", ""), os.environ.get("XLA_FLAGS", "")
     if wish == "off" or _COUNT_FLAG in flags:
         return
-    ours = f"{_COUNT_FLAG}={_count(wish)} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    ours = f"{_COUNT_FLAG}={_count(wish)} {_ONE_THREAD}"
     os.environ["XLA_FLAGS"] = f"{flags} {ours}".strip()
 
 

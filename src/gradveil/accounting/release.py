@@ -14,6 +14,7 @@ class Release:
     ratio: C / S, the bound on a unit over the sensitivity that scales the noise; infinite if units are not bounded.
     layers: the number M of tensors that are bounded separately, 1 for a joint bound.
     draw, expected: how noise met the lot of n expected units ("each", "sum", "mean").
+    capacity: the most units that a lot can hold.
     share: each client draws 1 / sqrt(K) of the noise.
     example_sampling, example_rate: "poisson", "fixed-pass" or "replacement", and B / |D_i|.
     touches: batches of a round and client that can hold one record: L under sampling, the passes under a fixed pass.
@@ -30,6 +31,7 @@ class Release:
     layers: int
     draw: str
     expected: float
+    capacity: int
     share: bool
     example_sampling: str
     example_rate: float

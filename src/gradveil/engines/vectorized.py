@@ -29,8 +29,8 @@ _AXIS = "devices"
 class Execution:
     """How a plan is carried out; nothing in here may change a result.
 
-    devices: how many local devices to use (None: all). chunk: clients a device trains in one call; larger chunks save
-    little, smaller ones let an interrupt through sooner.
+    devices: how many local devices to use (None: all). chunk: most clients that a device trains in one call; larger chunks
+    save little, smaller ones let an interrupt through sooner.
     """
 
     devices: int | None = None
@@ -76,8 +76,12 @@ class Vectorized:
 
 
 def _chunk(cohort: int, devices: int, wish: int) -> int:
-    """Give the clients a device trains in a call: at least 2, since XLA unrolls a loop of 1 and rounds otherwise."""
-    return max(2, min(wish, -(-cohort // devices)))
+    """Give the clients a device trains in a call: as many as wished, or fewer if that leaves fewer slots to fill up.
+
+    At least 2, since XLA unrolls a loop of 1 and rounds otherwise.
+    """
+    each = -(-cohort // devices)
+    return min(range(2, max(wish, 2) + 1), key=lambda chunk: (-(-each // chunk) * chunk, -chunk))
 
 
 @lru_cache(maxsize=32)

@@ -14,6 +14,7 @@ from gradveil.models.networks import Model
 from gradveil.tree import Array, Tree, layer_norms
 
 CHUNK = 250
+BLOCK = 10  # examples at once: what a CNN keeps of them fits into a core's cache
 
 
 class Score(NamedTuple):
@@ -32,21 +33,29 @@ class Score(NamedTuple):
 
 
 def score(model: Model, params: Tree, split: Split) -> Score:
-    """Evaluate a model on a split, in chunks of a fixed size so that memory and bits do not depend on n."""
-    right = total = 0.0
-    for start in range(0, len(split), CHUNK):
-        x, y = split.x[start : start + CHUNK], split.y[start : start + CHUNK]
-        missing = CHUNK - len(y)
-        x, padded = np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), np.pad(y, (0, missing), constant_values=-1)
-        hits, loss = _score_chunk(model, params, x, padded)
-        right, total = right + float(hits), total + float(loss)
+    """Evaluate a model on a split, in chunks of a fixed size so that memory and bits do not depend on n.
+
+    Chunks are dealt to all local devices and added in their order, so neither do bits depend on the devices.
+    """
+    devices = jax.local_devices()
+    copies = [jax.device_put(params, device) for device in devices]
+    starts = range(0, len(split), CHUNK)
+    parts = [_score_chunk(model, copies[i % len(devices)], *_chunk(split, start)) for i, start in enumerate(starts)]
+    right, total = (sum(float(part[i]) for part in parts) for i in (0, 1))
     return Score(right / len(split), total / len(split), len(split))
+
+
+def _chunk(split: Split, start: int) -> tuple[Any, Any]:
+    """Give CHUNK examples and labels, filled up with examples of label -1."""
+    x, y = split.x[start : start + CHUNK], split.y[start : start + CHUNK]
+    missing = CHUNK - len(y)
+    return np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), np.pad(y, (0, missing), constant_values=-1)
 
 
 @partial(jax.jit, static_argnums=0)
 def _score_chunk(model: Model, params: Tree, x: Array, y: Array) -> tuple[Array, Array]:
     real = y >= 0
-    logits = jax.vmap(model.apply, in_axes=(None, 0))(params, readable(x))
+    logits = jax.lax.map(partial(model.apply, params), readable(x), batch_size=BLOCK)
     losses = jax.nn.logsumexp(logits, axis=1) - jnp.take_along_axis(logits, jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
     return jnp.sum((jnp.argmax(logits, axis=1) == y) & real), jnp.sum(losses * real)
 

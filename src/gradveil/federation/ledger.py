@@ -32,6 +32,7 @@ def releases(plan: Plan, t: int, layers: int, copies: int) -> tuple[Release, ...
         layers=1 if plan.method.clip.joint else layers,
         draw=plan.method.draw.value,
         expected=float(_expected(plan)),
+        capacity=plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else _expected(plan),
         share=plan.method.share,
         example_sampling=_sampling_name(plan),
         example_rate=plan.batch / plan.client_size,

@@ -63,7 +63,7 @@ class Cnn:
         """Draw the three tensors; kernels are matrices [9 channels, filters], as `patches` wants them."""
         height, width, channels = _image(shape, 8, "Cnn")
         keys = jax.random.split(key, 3)
-        rows, columns = (((n - 2) // 2 - 2) // 2 for n in (height, width))
+        rows, columns = _pooled_twice(height), _pooled_twice(width)
         return (
             _glorot_conv(keys[0], 3, channels, self.first),
             _glorot_conv(keys[1], 3, self.first, self.second),
@@ -71,11 +71,25 @@ class Cnn:
         )
 
     def apply(self, params: Tree, x: Array) -> Array:
-        """Give the logits of one image [height, width, channels]."""
-        hidden = pool(jax.nn.relu(patches(x, 3) @ params[0]))
-        hidden = pool(jax.nn.relu(patches(hidden, 3) @ params[1]))
+        """Give the logits of one image [height, width, channels].
+
+        ReLU follows the pool, since it commutes with a maximum and there is a quarter left to do.
+        """
+        hidden = jax.nn.relu(pool(patches(_read_by_pools(x), 3) @ params[0]))
+        hidden = jax.nn.relu(pool(patches(hidden, 3) @ params[1]))
         logits: Array = hidden.reshape(-1) @ params[2]
         return logits
+
+
+def _pooled_twice(side: int) -> int:
+    """Give what is left of a side after two rounds of a 3x3 convolution and a pool."""
+    return ((side - 2) // 2 - 2) // 2
+
+
+def _read_by_pools(image: Array) -> Array:
+    """Cut off the last rows and columns that reach only what an odd pool drops: 28 x 28 -> 26 x 26."""
+    height, width = (4 * _pooled_twice(side) + 6 for side in image.shape[:2])
+    return image[:height, :width]
 
 
 @dataclass(frozen=True, slots=True)

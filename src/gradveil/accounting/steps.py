@@ -1,0 +1,68 @@
+"""Steps of a sampled Gaussian mechanism, grouped: the common input of all accountants."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Step(NamedTuple):
+    """`times` releases f(lot) + N(0, (z s)^2) with s the most that one unit changes f, its lot sampled at rate q."""
+
+    z: float
+    q: float
+    times: int
+
+
+Steps = Sequence[Step]
+
+
+def grouped(sigmas: Sequence[float], q: float) -> tuple[Step, ...]:
+    """Group equal noise multipliers, smallest first; the order of steps never matters to an accountant."""
+    values, counts = np.unique(np.asarray(sigmas, float), return_counts=True)
+    return tuple(Step(float(z), q, int(n)) for z, n in zip(values, counts, strict=True))
+
+
+def rounded(steps: Steps, levels: int = 100) -> tuple[tuple[Step, ...], float]:
+    """Round multipliers down, the safe direction, to at most `levels` values of equal ratio.
+
+    Returns the steps and the cost of rounding: by how much sum q^2 / z^2 grew, as a share.
+    """
+    kept = tuple(step for step in steps if step.times)
+    noisy = [step.z for step in kept if step.z > 0]
+    if len({step.z for step in kept}) <= levels or not noisy:
+        return kept, 0.0
+    edges = np.geomspace(min(noisy), max(noisy), levels)
+    lowered: dict[tuple[float, float], int] = {}
+    for step in kept:
+        below = int(np.searchsorted(edges, step.z * (1 + 1e-12), side="right")) - 1
+        z = float(edges[max(below, 0)]) if step.z > 0 else 0.0
+        lowered[min(z, step.z), step.q] = lowered.get((min(z, step.z), step.q), 0) + step.times
+    coarse = tuple(Step(z, q, n) for (z, q), n in sorted(lowered.items()))
+    return coarse, rho(coarse) / rho(kept) - 1 if min(step.z for step in kept) > 0 else 0.0
+
+
+def rho(steps: Steps) -> float:
+    """Give sum q^2 / z^2 over all steps, infinite without noise."""
+    if any(step.z <= 0 and step.q > 0 and step.times for step in steps):
+        return math.inf
+    return math.fsum(step.times * (step.q / step.z) ** 2 for step in steps if step.times and step.q > 0)
+
+
+def merged(*parts: Steps) -> tuple[Step, ...]:
+    """Put steps together, adding the counts of equal ones."""
+    counts: dict[tuple[float, float], int] = {}
+    for step in (s for part in parts for s in part):
+        counts[step.z, step.q] = counts.get((step.z, step.q), 0) + step.times
+    return tuple(Step(z, q, n) for (z, q), n in sorted(counts.items()) if n)
+
+
+def repeated(steps: Steps, times: int) -> tuple[Step, ...]:
+    """Do the same steps several times over."""
+    return tuple(step._replace(times=step.times * times) for step in steps if step.times * times)
+
+
+def is_noiseless(steps: Steps) -> bool:
+    """Whether some step releases a lot without noise."""
+    return any(step.z <= 0 and step.q > 0 and step.times > 0 for step in steps)

@@ -1,0 +1,76 @@
+"""Gradients against the obvious: one example at a time, with the loss written out."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gradveil.models.gradients import batch_gradient, loss, per_example_gradients
+from gradveil.models.networks import MODELS, AttackNet, Cnn, Mlp
+
+EXAMPLES = {
+    Cnn: ((Cnn(3, 4), (12, 11, 2)),),
+    Mlp: ((Mlp((7, 5)), (9,)), (Mlp((6,), bias=True), (3, 4, 1))),
+    AttackNet: ((AttackNet(), (9, 8, 1)),),
+}
+PAIRS = [pair for pairs in EXAMPLES.values() for pair in pairs]
+ALL = pytest.mark.parametrize(("model", "shape"), PAIRS, ids=[f"{m!r}" for m, _ in PAIRS])
+B, CLASSES = 5, 4
+
+
+def problem(model, shape):
+    rng = np.random.default_rng(0)
+    params = model.init(jax.random.key(1), shape, CLASSES)
+    x = jnp.asarray(rng.normal(size=(B, *shape)), jnp.float32)
+    return params, x, jnp.asarray(rng.integers(0, CLASSES, B), jnp.int32)
+
+
+@cache
+def one_at_a_time(model, shape):
+    """Gradients by a loop, through softmax and logarithm instead of the log-sum-exp."""
+    params, x, y = problem(model, shape)
+
+    @jax.jit
+    @jax.grad
+    def gradient(p, example, label):
+        return -jnp.log(jax.nn.softmax(model.apply(p, example))[label])
+
+    return [gradient(params, x[j], y[j]) for j in range(B)]
+
+
+def test_every_model_has_an_example():
+    assert set(EXAMPLES) == set(MODELS)
+
+
+@ALL
+def test_per_example_gradients_are_those_of_a_loop(model, shape):
+    params, x, y = problem(model, shape)
+    lot = jax.jit(lambda p: per_example_gradients(model, p, x, y))(params)
+    for j, alone in enumerate(one_at_a_time(model, shape)):
+        for units, layer in zip(lot, alone, strict=True):
+            assert units.shape == (B, *layer.shape)
+            np.testing.assert_allclose(units[j], layer, rtol=1e-4, atol=1e-5)
+            assert float(jnp.abs(layer).max()) > 0
+
+
+@ALL
+def test_the_batch_gradient_is_the_weighted_sum_of_the_loop(model, shape):
+    params, x, y = problem(model, shape)
+    alone = one_at_a_time(model, shape)
+    compiled = jax.jit(lambda w: batch_gradient(model, params, x, y, w))
+    for weights in (np.full(B, 1 / B), np.array([1, 0, 1, 1, 0]) / 4, np.zeros(B)):
+        for m, layer in enumerate(compiled(jnp.asarray(weights, jnp.float32))):
+            expected = sum(w * np.asarray(g[m], np.float64) for w, g in zip(weights, alone, strict=True))
+            np.testing.assert_allclose(layer, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_is_the_cross_entropy_and_does_not_overflow():
+    model = Mlp((3,))
+    params = (jnp.eye(3), jnp.asarray([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]))
+    for scale in (1.0, 1e4):
+        got = float(loss(model, params, scale * jnp.asarray([1.0, 2, 3]), jnp.asarray(1)))
+        logits = scale * np.array([1.0, 2, 3, 0])
+        expected = np.log(np.exp(logits - logits.max()).sum()) + logits.max() - logits[1]
+        assert got == pytest.approx(expected, rel=1e-5)
