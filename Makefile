@@ -40,4 +40,4 @@ bench: setup $(PEERS)/.ready  ## speed of one local step, beside Opacus and the 
 	$(BIN)/gradveil bench --peers
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

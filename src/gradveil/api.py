@@ -14,7 +14,7 @@ from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
 from gradveil.experiments import runner
 from gradveil.experiments.runner import Options
-from gradveil.experiments.settings import resolve
+from gradveil.experiments.settings import fitted, resolve
 from gradveil.federation import server
 from gradveil.federation.plan import Plan
 from gradveil.keys import Keys
@@ -61,9 +61,11 @@ def plan(name: str, method: Method | str = "fed-cdp", **changes: Any) -> Plan:
     """
     if isinstance(method, str) and method not in METHODS:
         raise BadInput(f"method = {method!r}: must be one of {', '.join(METHODS)}")
-    chosen = METHODS[method].value if isinstance(method, str) else method
     loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
-    return resolve(name, sources.load(name, **loading), chosen, changes)
+    place = str(Path(name).resolve()) if Path(name).exists() else name
+    data = sources.load(place, **loading)
+    chosen = fitted(METHODS[method].value, data) if isinstance(method, str) else method
+    return resolve(place, data, chosen, changes)
 
 
 def train(plan: Plan, out: str | Path | None = None, resume: bool = False) -> Trained:

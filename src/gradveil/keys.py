@@ -39,7 +39,7 @@ def named(key: Key, purpose: str, *numbers: int | jax.Array) -> Key:
 class Keys:
     """The two roots of a run.
 
-    `public` decides what may be known: initial weights and the split among clients. `private` decides what
+    `public` decides what may be known: the initial weights. `private` decides what
     privacy rests on: noise, batches, cohorts. They are one and the same key when the noise source is seeded.
     """
 

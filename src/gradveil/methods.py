@@ -85,7 +85,7 @@ def decay(name: str, start: float, end: float) -> Schedule:
 DECAYS: dict[str, str] = {
     "constant": "sigma_t = sigma_0",
     "linear": "sigma_t = sigma_0 (1 - gamma t), reaching sigma_T at t = T",
-    "staircase": "sigma_t = sigma_0 (1 - gamma floor(t / 10)), reaching sigma_T at t = T",
+    "staircase": "sigma_t = sigma_0 (1 - gamma floor(10 t / T)), reaching sigma_T at t = T",
     "exponential": "sigma_t = sigma_0 exp(-gamma t), reaching sigma_T at t = T",
     "cyclic": "cosine from sigma_0 towards 0, once over the run; sigma_T is the floor (0 as the paper prints it)",
 }

@@ -82,6 +82,17 @@ def environment() -> dict[str, Any]:
     }
 
 
+def keep_watching(folder: Path, rounds: frozenset[int]) -> None:
+    """Remember rounds whose checkpoints are to be kept, beside those remembered before."""
+    write_json(folder / "watch.json", {"rounds": sorted(watched(folder) | rounds)})
+
+
+def watched(folder: Path) -> frozenset[int]:
+    """Give the rounds whose checkpoints are to be kept."""
+    path = folder / "watch.json"
+    return frozenset(read_json(path)["rounds"]) if path.exists() else frozenset()
+
+
 def read_plan(folder: Path) -> Plan:
     """Read the plan of a run folder."""
     return plan_from(folder / PLAN)
@@ -143,11 +154,10 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in whole]
 
 
-def cut_metrics(folder: Path, rounds: int) -> list[dict[str, Any]]:
-    """Cut metrics.jsonl back to the rounds before a checkpoint; what is left is returned."""
+def cut_metrics(folder: Path, rounds: int) -> None:
+    """Cut metrics.jsonl back to the rounds before a checkpoint."""
     kept = [line for line in read_metrics(folder) if line["round"] < rounds]
     write(folder / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode())
-    return kept
 
 
 def save_params(folder: Path, params: Tree) -> str:

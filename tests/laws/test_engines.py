@@ -191,6 +191,17 @@ def test_the_non_private_method_is_plain_federated_averaging(plan, engine):
         np.testing.assert_allclose(got, np.mean(each, axis=0), rtol=1e-5, atol=1e-6)
 
 
+def test_every_client_and_every_step_draws_noise_of_its_own():
+    population, _, task = begin(PLANS["fed-cdp"])
+    updates = Vectorized(PLANS["fed-cdp"], population).train(task, cohort_of(PLAN)).update
+    each = np.stack([np.concatenate([np.ravel(a[k]) for a in updates]) for k in range(PLAN.cohort)])
+    correlations = np.corrcoef(each)[np.triu_indices(PLAN.cohort, 1)]
+    assert np.abs(correlations).max() < 5 / np.sqrt(each.shape[1])
+    # sigma C / B of noise in each of L steps, independent, so that it grows with the root of L
+    expected = PLAN.learning_rate * 6.0 * 4.0 / PLAN.batch * np.sqrt(PLAN.local_steps)
+    np.testing.assert_allclose(each.std(axis=1), expected, rtol=0.1)
+
+
 def test_the_number_of_devices_does_not_change_a_bit():
     source = str(Path(gradveil.__file__).parents[1])
     shared = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"PYTHONPATH": source}

@@ -11,7 +11,8 @@ class Release:
     surface: 0 server, 1 update, 2 example: where noise joins. unit: "example" or "client", what one unit of a lot is.
     part: "sum" of gradients or updates, or "count" of units within a bound.
     sigmas: noise scale of each release of the round, one a local step at the example surface, else one.
-    ratio: C / S, the bound on a unit over the sensitivity that scales the noise; infinite if units are not bounded.
+    ratio: C / S, the bound on a unit over the sensitivity that scales the noise; infinite if units are not bounded,
+    0 if S is private.
     layers: the number M of tensors that are bounded separately, 1 for a joint bound.
     draw, expected: how noise met the lot of n expected units ("each", "sum", "mean").
     capacity: the most units that a lot can hold.

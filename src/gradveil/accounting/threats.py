@@ -18,7 +18,6 @@ from gradveil.accounting import guarantee, tight
 from gradveil.accounting.guarantee import Guarantee
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import Step, grouped, merged, repeated
-from gradveil.accounting.tight import ADD_REMOVE
 
 OVERFLOW = 1e-15
 """Probability that one Poisson batch is cut to its capacity."""
@@ -184,7 +183,7 @@ def central_visible(ledger: Ledger, delta: float, adjacency: str) -> Loss:
 
 def central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """Let a secret Poisson cohort hide the participation; a cohort of fixed size is accounted as visible."""
-    secret = bool(ledger.sums) and ledger.sums[0].cohort_sampling == "poisson" and adjacency == ADD_REMOVE
+    secret = bool(ledger.sums) and ledger.sums[0].cohort_sampling == "poisson"
     loss = _central(ledger, delta, adjacency, hidden=secret)
     by_example = bool(ledger.sums) and ledger.sums[0].unit == "example"
     return Loss(loss.epsilon, (*loss.caveats, HIDDEN)) if secret and by_example else loss
@@ -237,7 +236,7 @@ def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
         return central(ledger, delta, adjacency)
     if ledger.counts:
         return Loss(math.inf, (RAW_COUNT,))
-    secret = first.cohort_sampling == "poisson" and adjacency == ADD_REMOVE
+    secret = first.cohort_sampling == "poisson"
     rounds = [_whole_client(r) for r in ledger.sums]
     return Loss(tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret))
 

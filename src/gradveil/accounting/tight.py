@@ -100,11 +100,13 @@ def _mixed_round(steps: Steps, rate: float, adjacency: str, secret: bool, interv
     ways = [_inner(steps, way, interval) for way in _DIRECTIONS[adjacency]]
     if not secret:
         return tuple(visible(way, rate, interval) for way in ways)
+    if adjacency == REPLACE_ONE:  # no curve of the absent round is known here, so nothing is hidden by its draw
+        return tuple(visible(way, rate, interval) for way in ways)
     reach = max(float(way.get_epsilon_for_delta(_BEYOND)) for way in ways)
     return hidden(ways[0], ways[1], rate, interval, min(max(reach, 0.5), 100.0))
 
 
-_HOPELESS = 0.2
+_HOPELESS = 0.14
 """A round with a smaller multiplier loses so much that counting it as certain changes no decision, and is fast."""
 
 

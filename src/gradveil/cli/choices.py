@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from gradveil import codec
 from gradveil.data.partition import Dirichlet, Iid, Partition, TwoShards
-from gradveil.data.sampling import FixedPass, Poisson, Sampling, WithReplacement
+from gradveil.data.sampling import SAMPLINGS, Sampling
 from gradveil.errors import BadInput
 from gradveil.methods import DECAYS, METHODS, SENSITIVITY_NAMES, decay
 from gradveil.privacy.clip import Clip, Flat, OwnNorm, PerLayer
@@ -17,11 +17,7 @@ from gradveil.privacy.sensitivity import L2MaxAsCoded
 
 T = TypeVar("T")
 
-SAMPLING_NAMES: dict[str, Sampling] = {
-    "fixed-pass": FixedPass(),
-    "poisson": Poisson(),
-    "replacement": WithReplacement(),
-}
+SAMPLING_NAMES: dict[str, Sampling] = {kind.name: kind() for kind in SAMPLINGS}
 DEFAULT_SIGMA_0, DEFAULT_SIGMA_T = 15.0, 4.85
 
 
@@ -83,6 +79,9 @@ class Tweaks:
             changes["sensitivity"] = pick("sensitivity", self.sensitivity, SENSITIVITY_NAMES)
             if isinstance(changes["sensitivity"], L2MaxAsCoded):
                 changes.setdefault("clip", OwnNorm())
+        clip, sensitivity = (changes.get(part, getattr(method, part)) for part in ("clip", "sensitivity"))
+        if isinstance(clip, OwnNorm) and isinstance(sensitivity, L2MaxAsCoded):
+            changes["sensitivity"] = replace(sensitivity, low=clip.low, high=clip.high)
         return replace(method, **changes)
 
     def _noise(self, method: Method) -> Schedule:

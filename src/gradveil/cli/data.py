@@ -1,14 +1,12 @@
 """`gradveil data`: which datasets there are, where they lie, and whether their files are what they claim."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from gradveil.cli.output import emit_json, table
 from gradveil.data import sources
 from gradveil.errors import AnswerIsNo
 
@@ -99,9 +97,6 @@ def _state(checks: list[sources.Check]) -> str:
 def _show(as_json: bool, answer: dict[str, Any], titles: list[str], rows: list[list[str]]) -> None:
     """Print the answer on standard output: as one strict JSON object, or its rows as a table."""
     if as_json:
-        typer.echo(json.dumps(answer, allow_nan=False, indent=2))
-        return
-    table = Table(*titles)
-    for row in rows:
-        table.add_row(*row)
-    Console().print(table)
+        emit_json(answer)
+    else:
+        table(None, titles, rows)

@@ -17,7 +17,7 @@ def emit_json(value: dict[str, Any]) -> None:
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
 
 
-def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+def table(title: str | None, columns: list[str], rows: list[list[str]]) -> None:
     """Print a table that is not cut where the output is not a terminal."""
     grid = Table(*columns, title=title, title_justify="left", show_lines=False)
     for row in rows:

@@ -11,12 +11,13 @@ from gradveil import codec, store
 from gradveil.cli import summary
 from gradveil.cli.choices import SAMPLING_NAMES, Tweaks, method_named, partition_from, pick, rounds_from
 from gradveil.cli.output import bar, emit_json
+from gradveil.data.dataset import Dataset
 from gradveil.data.sources import load
 from gradveil.errors import BadInput
 from gradveil.experiments import demo, runner
 from gradveil.experiments.estimate import estimate
 from gradveil.experiments.runner import Options, Run
-from gradveil.experiments.settings import resolve
+from gradveil.experiments.settings import fitted, resolve
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.privacy.method import Method
 
@@ -99,18 +100,20 @@ def _plans(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: P
     shown = path is None and not {"dataset", "method"} & given.keys()
     name = str(given.pop("dataset", from_file.pop("dataset", "digits")))
     name = str(Path(name).resolve()) if Path(name).exists() else name
-    method = _method(given.pop("method", from_file.pop("method", "fed-cdp")))
+    method = given.pop("method", from_file.pop("method", "fed-cdp"))
     changes = codec.decode_given(Plan, from_file) | _decoded(given)
     loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
     data = load(name, data_dir=data_dir, **loading)
-    methods = demo.METHODS if shown else (demo.protected(method) if name == "digits" else method,)
-    return [resolve(name, data, tweaks.of(m) if not m.noise.silent else m, changes) for m in methods]
+    if not shown:
+        return [resolve(name, data, tweaks.of(_method(method, data)), changes)]
+    trio = [fitted(m, data) for m in demo.METHODS]
+    return [resolve(name, data, m if m.noise.silent else tweaks.of(m), changes) for m in trio]
 
 
-def _method(named: Any) -> Method:
-    """Read a method from its name or from the table of a plan file."""
+def _method(named: Any, data: Dataset) -> Method:
+    """Read a method from its name, fitted to the dataset, or from the table of a plan file, as it stands there."""
     if isinstance(named, str):
-        return method_named(named)
+        return fitted(method_named(named), data)
     method: Method = codec.decode(Method, named, "method")
     return method
 

@@ -123,7 +123,7 @@ SOURCES = (
     ),
     Source(
         "synthetic",
-        "Four Gaussian clouds in 20 features, drawn from the run's seed, 2000 + 500 rows",
+        "Four Gaussian clouds in 20 features, drawn from a fixed seed, 2000 + 500 rows",
         "generated",
         "none: no person is in it",
         "0.2 MB",

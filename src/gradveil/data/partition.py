@@ -41,7 +41,7 @@ class TwoShards:
         """Return the record numbers of each client, shuffled once inside the client; `size` must be even."""
         _check(labels, clients, size)
         if size % 2:
-            raise BadInput(f"size {size} must be even: a client holds two shards of size / 2")
+            raise BadInput(f"client_size = {size}: must be even, since a client holds two shards of half that size")
         pieces = _sorted_shards(labels, clients, size // 2, rng)
         pairs = _disjoint_pairs(pieces, rng)
         held = pieces[pairs].reshape(clients, size)
@@ -74,7 +74,7 @@ class Dirichlet:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.alpha) and self.alpha > 0):
-            raise BadInput(f"alpha {self.alpha} must be a positive number")
+            raise BadInput(f"alpha = {self.alpha}: must be a finite number above 0")
 
     def shards(self, labels: Array, clients: int, size: int, rng: np.random.Generator) -> Array:
         """Return the record numbers of each client, shuffled once inside the client."""
@@ -104,9 +104,9 @@ def copies(shards: Array, n: int) -> int:
 
 def _check(labels: Array, clients: int, size: int) -> None:
     if clients < 1 or size < 1:
-        raise BadInput(f"clients {clients} and size {size} must be at least 1")
+        raise BadInput(f"clients = {clients}, client_size = {size}: both must be at least 1")
     if size > len(labels):
-        raise BadInput(f"size {size} is more than the {len(labels)} records there are for one client to hold")
+        raise BadInput(f"client_size = {size}: must be at most the {len(labels)} records that there are")
 
 
 class _Deck:

@@ -23,6 +23,8 @@ class Picked(NamedTuple):
 class Sampling(Protocol):
     """A rule that fills the batch of a local step."""
 
+    name: ClassVar[str]
+    """What the command line and the accountants call it."""
     fixed_size: ClassVar[bool]
     """Whether every batch has exactly B examples."""
 
@@ -43,6 +45,7 @@ class FixedPass:
     Step l uses positions l B .. l B + B - 1 (modulo the shard's size). Nothing is random, so privacy is not amplified.
     """
 
+    name: ClassVar[str] = "fixed-pass"
     fixed_size: ClassVar[bool] = True
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
@@ -67,6 +70,7 @@ class Poisson:
     happens in one step with probability below `OVERFLOW`; a guarantee must add that to delta.
     """
 
+    name: ClassVar[str] = "poisson"
     fixed_size: ClassVar[bool] = False
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
@@ -93,6 +97,7 @@ class Poisson:
 class WithReplacement:
     """B positions drawn uniformly with replacement, as the paper's text says; a record may occur twice."""
 
+    name: ClassVar[str] = "replacement"
     fixed_size: ClassVar[bool] = True
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:

@@ -57,6 +57,8 @@ def load(
     source = named(name)
     if target is not None:
         raise BadInput(f"a target column is only for a CSV file, and {name} is a built-in dataset: leave it out")
+    if train_all and name != "mnist":
+        raise BadInput(f"train_all: only mnist has a validation split to train on, and {name} is not it")
     match name:
         case "cancer":
             return tables.cancer()

@@ -29,8 +29,8 @@ _AXIS = "devices"
 class Execution:
     """How a plan is carried out; nothing in here may change a result.
 
-    devices: how many local devices to use (None: all). chunk: most clients that a device trains in one call; larger chunks
-    save little, smaller ones let an interrupt through sooner.
+    devices: how many local devices to use (None: all). chunk: most clients that a device trains in one call; larger
+    ones save little, smaller ones let an interrupt through sooner.
     """
 
     devices: int | None = None

@@ -20,6 +20,7 @@ from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.rounds import Round, rounds
 from gradveil.federation.server import State
 from gradveil.keys import Keys
+from gradveil.surface import Surface
 
 Line = dict[str, Any]
 ENGINES = ("vectorized", "serial")
@@ -27,7 +28,10 @@ ENGINES = ("vectorized", "serial")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a run is carried out; nothing in here changes a result. `watch`: rounds whose checkpoints are kept."""
+    """How a run is carried out; nothing in here changes a result beyond rounding, and only `engine` does that.
+
+    watch: rounds whose checkpoints are kept, counted as rounds done, so that 0 is the untrained model.
+    """
 
     engine: str = "vectorized"
     execution: Execution = field(default_factory=Execution)
@@ -49,8 +53,7 @@ class Run:
     engine: Engine
     state: State
     folder: Path
-    options: Options
-    lines: list[Line]
+    lines: list[Line] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -71,7 +74,6 @@ def build_engine(plan: Plan, population: Population, options: Options) -> Engine
 
 def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run:
     """Lay out the folder, or take up the run that it holds."""
-    started = (folder / store.LATEST).exists()
     if (folder / store.PLAN).exists() and not options.resume:
         raise BadInput(
             f"out = {str(folder)!r}: already holds a run; add --resume to go on with it, or name a new folder"
@@ -79,24 +81,34 @@ def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run
     population = Population.of(plan, dataset)
     state = server.init(plan, dataset.shape, len(dataset.classes), _roots(plan))
     store.create(folder, plan, dataset)
-    state = store.restore(folder / store.LATEST, state) if started else state
-    lines = store.cut_metrics(folder, state.round)
-    engine = build_engine(plan, population, options)
-    return Run(plan, dataset, population, engine, state, folder, options, lines, sum(line["seconds"] for line in lines))
+    store.keep_watching(folder, options.watch)
+    run = Run(plan, dataset, population, build_engine(plan, population, options), state, folder)
+    _catch_up(run, [line for line in store.read_metrics(folder)])
+    return run
+
+
+def _catch_up(run: Run, lines: list[Line]) -> None:
+    """Take up the state of the checkpoint, and of the lines those that it knows of."""
+    if (run.folder / store.LATEST).exists():
+        run.state = store.restore(run.folder / store.LATEST, run.state)
+    run.lines = [line for line in lines if line["round"] < run.state.round]
+    run.seconds = sum(line["seconds"] for line in run.lines)
 
 
 def proceed(run: Run) -> Iterator[Line]:
     """Train round after round; each is on disk before its line is yielded. The folder is locked meanwhile."""
     with store.locked(run.folder):
-        began = time.perf_counter()
+        began, watch = time.perf_counter(), store.watched(run.folder)
+        _catch_up(run, store.read_metrics(run.folder))
+        store.cut_metrics(run.folder, run.state.round)
         if run.state.round == 0:
-            store.save(run.folder, run.state, watched=0 in run.options.watch)
+            store.save(run.folder, run.state, watched=0 in watch)
         if _over(run):
             return
         for done in rounds(run.plan, run.engine, run.state, _roots(run.plan)):
             line = _line(run, done, time.perf_counter() - began)
             store.append_metrics(run.folder, line)
-            store.save(run.folder, done.state, watched=done.state.round in run.options.watch)
+            store.save(run.folder, done.state, watched=done.state.round in watch)
             run.state, run.seconds = done.state, run.seconds + line["seconds"]
             run.lines.append(line)
             yield line
@@ -159,7 +171,8 @@ def _line(run: Run, done: Round, seconds: float) -> Line:
     tested = score(plan.model, params, run.dataset.test)
     stop = _stop_score(run, done, tested)
     sigmas, noisy = plan.sigmas()[done.t], not plan.method.noise.silent
-    sigma, sensitivity, bound = float(sigmas.mean()), float(measures.sensitivity), float(measures.bound)
+    sigma = float(sigmas.mean() if plan.method.surface is Surface.EXAMPLE else sigmas[0])
+    sensitivity, bound = float(measures.sensitivity), float(measures.bound)
     return {
         "round": done.t,
         "accuracy": tested.accuracy,

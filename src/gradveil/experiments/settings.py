@@ -8,8 +8,9 @@ from gradveil.data.partition import Iid, Partition, TwoShards
 from gradveil.data.sampling import CohortSampling, FixedPass, Poisson, Sampling
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.models.networks import Cnn, Mlp, Model
-from gradveil.privacy.clip import Unclipped
+from gradveil.privacy.clip import Clip, Flat, PerLayer, Unclipped
 from gradveil.privacy.method import Method
+from gradveil.privacy.schedule import Constant
 from gradveil.surface import Surface
 
 
@@ -28,9 +29,15 @@ class Rates:
         return self.example if method.surface is Surface.EXAMPLE else self.server
 
 
+PAPER_CLIP, PAPER_SIGMA = PerLayer(4.0), 6.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """One column of the paper's table of datasets: |D_i|, L, B, T; N = 1000 and K = 100 throughout."""
+    """One column of the paper's table of datasets: |D_i|, L, B, T; by default N = 1000, K = 100, C = 4, sigma = 6.
+
+    `clip` and `sigma` replace the paper's in a method that is asked for by name.
+    """
 
     client_size: int
     local_steps: int
@@ -40,6 +47,8 @@ class Preset:
     model: Model
     clients: int = 1000
     cohort: int = 100
+    clip: Clip = PAPER_CLIP
+    sigma: float = PAPER_SIGMA
     partition: Partition = field(default_factory=TwoShards)
     sampling: Sampling = field(default_factory=FixedPass)
     cohort_sampling: CohortSampling = CohortSampling.FIXED
@@ -94,6 +103,8 @@ PRESETS: dict[str, Preset] = {
         model=Mlp(hidden=(64, 32)),
         clients=20,
         cohort=20,
+        clip=Flat(1.0),
+        sigma=4.0,
         partition=Iid(),
         sampling=Poisson(),
         rates=Rates(plain=0.5, server=0.5, example=0.5),
@@ -118,11 +129,19 @@ def preset_for(dataset: Dataset) -> Preset:
     )
 
 
+def fitted(method: Method, dataset: Dataset) -> Method:
+    """Give a method asked for by name the clip and noise scale of the dataset's preset, where it has the paper's."""
+    preset = preset_for(dataset)
+    clip = preset.clip if method.clip == PAPER_CLIP else method.clip
+    noise = Constant(preset.sigma) if method.noise == Constant(PAPER_SIGMA) else method.noise
+    return replace(method, clip=clip, noise=noise)
+
+
 def resolve(name: str, dataset: Dataset, method: Method, changes: dict[str, Any]) -> Plan:
     """Fill a plan: what the user changed, else the preset's; the learning rate follows the method's family."""
     preset = preset_for(dataset)
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
-    given = {name: getattr(preset, name) for name in preset.__dataclass_fields__ if name != "rates"}
+    given = {name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__}
     settled = given | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes
     if "cohort" not in changes:
         settled["cohort"] = min(settled["cohort"], settled["clients"])

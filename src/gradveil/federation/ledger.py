@@ -5,7 +5,7 @@ import math
 import jax
 
 from gradveil.accounting.release import Release
-from gradveil.data.sampling import FixedPass, Poisson
+from gradveil.data.sampling import FixedPass
 from gradveil.federation.plan import Plan
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.sensitivity import ClipBound, Fixed
@@ -34,7 +34,7 @@ def releases(plan: Plan, t: int, layers: int, copies: int) -> tuple[Release, ...
         expected=float(_expected(plan)),
         capacity=plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else _expected(plan),
         share=plan.method.share,
-        example_sampling=_sampling_name(plan),
+        example_sampling=plan.sampling.name,
         example_rate=plan.batch / plan.client_size,
         touches=_touches(plan),
         cohort_sampling=plan.cohort_sampling.value,
@@ -72,12 +72,6 @@ def _ratio(plan: Plan) -> float:
 
 def _expected(plan: Plan) -> int:
     return {Surface.EXAMPLE: plan.batch, Surface.UPDATE: 1, Surface.SERVER: plan.cohort}[plan.method.surface]
-
-
-def _sampling_name(plan: Plan) -> str:
-    if isinstance(plan.sampling, Poisson):
-        return "poisson"
-    return "fixed-pass" if isinstance(plan.sampling, FixedPass) else "replacement"
 
 
 def _touches(plan: Plan) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gradveil.errors import BadInput
-from gradveil.privacy.adaptive import CLIPS, AdaClip
+from gradveil.privacy.adaptive import CLIPS, AdaClip, Quantile
 from gradveil.privacy.clip import Clip, OwnNorm, Unclipped
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.prune import PRUNES, Keep, Prune
@@ -37,7 +37,6 @@ class Method:
                 raise BadInput(f"method {self.name!r}: {why}")
 
     def _complaints(self) -> tuple[tuple[bool, str], ...]:
-        own_norm = isinstance(self.clip, OwnNorm)
         as_coded = isinstance(self.sensitivity, L2MaxAsCoded)
         return (
             (
@@ -48,7 +47,14 @@ class Method:
                 not self.noise.silent and self.sensitivity == Fixed(0.0),
                 "noise with sigma > 0 and sensitivity 0 would silently do nothing",
             ),
-            (as_coded and not own_norm, "L2MaxAsCoded belongs to the clip OwnNorm, which uses the same norms"),
+            (
+                as_coded and not self._same_limits(),
+                "L2MaxAsCoded belongs to the clip OwnNorm with the same low and high, whose norms it averages",
+            ),
+            (
+                isinstance(self.clip, Quantile) and isinstance(self.sensitivity, Fixed),
+                "the bound of Quantile moves, so a Fixed sensitivity would not follow what was clipped",
+            ),
             (
                 isinstance(self.clip, AdaClip) and not isinstance(self.sensitivity, ClipBound | Fixed),
                 "AdaClip measures whitened units, to which only ClipBound or Fixed applies",
@@ -58,6 +64,12 @@ class Method:
                 "share splits one noise among clients, which needs surface = update",
             ),
         )
+
+    def _same_limits(self) -> bool:
+        clip, sensitivity = self.clip, self.sensitivity
+        if not isinstance(clip, OwnNorm) or not isinstance(sensitivity, L2MaxAsCoded):
+            return False
+        return (clip.low, clip.high) == (sensitivity.low, sensitivity.high)
 
     @property
     def idle(self) -> bool:
@@ -94,7 +106,8 @@ class Kind:
         return Rule(self.surface, prune, clip, sensitivity, self.draw, self.share, self.idle)
 
 
-_NUMBER = "number"
+_NUMBER = object()
+"""Stands in a Kind where a part has a number."""
 
 
 def kernel(method: Method) -> tuple[Kind, tuple[float, ...]]:

@@ -81,7 +81,7 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staircase:
-    """sigma_u = start (1 - gamma floor(u / every)); `every` counts rounds, whatever the index.
+    """sigma_u = start (1 - gamma floor(u / every)); `every` counts rounds, by default a tenth of them (10 of 100).
 
     By `end`, gamma is chosen so that the stair after the last one is `end`.
     """
@@ -89,12 +89,12 @@ class Staircase:
     start: float
     end: float | None = None
     gamma: float | None = None
-    every: int = 10
+    every: int | None = None
     per: Per = Per.ROUND
 
     def __post_init__(self) -> None:
         _check(self.start, self.end, self.gamma)
-        if self.every < 1:
+        if self.every is not None and self.every < 1:
             raise BadInput(f"every = {self.every}: a stair is at least 1 round long")
 
     @property
@@ -105,8 +105,9 @@ class Staircase:
     def sigmas(self, rounds: int, steps: int) -> Array:
         """Give the stairs, refused where they would fall to 0 or below."""
         u, _ = _index(rounds, steps, self.per)
-        stair = np.floor(u / (self.every * (steps if self.per is Per.STEP else 1)))
-        stairs = max(rounds // self.every, 1)
+        every = self.every or max(rounds // 10, 1)
+        stair = np.floor(u / (every * (steps if self.per is Per.STEP else 1)))
+        stairs = max(rounds // every, 1)
         gamma = self.gamma if self.end is None else (1 - self.end / self.start) / stairs
         return _above_zero(self.start * (1 - _given(gamma) * stair), "gamma", gamma)
 
