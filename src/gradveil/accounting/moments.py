@@ -4,7 +4,10 @@
 figures come out; `rdp` uses the improved conversion of dp-accounting on the same divergences.
 """
 
+import logging
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -48,9 +51,22 @@ def _divergence(steps: Steps) -> Array:
     return total
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the note that some low orders were left out: fewer orders only make epsilon larger."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 @lru_cache(maxsize=1024)
 def _one(z: float, q: float) -> Array:
     accountant = rdp_privacy_accountant.RdpAccountant(orders=ORDERS)
     event = dp_accounting.GaussianDpEvent(z)
-    accountant.compose(event if q == 1 else dp_accounting.PoissonSampledDpEvent(q, event))
+    with _quiet():
+        accountant.compose(event if q == 1 else dp_accounting.PoissonSampledDpEvent(q, event))
     return np.array(accountant.rdp)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from gradveil.accounting.threats import THREATS
 from gradveil.cli.choices import pick
 from gradveil.cli.output import emit_json, table
 from gradveil.data.sources import describe
@@ -11,7 +12,7 @@ from gradveil.methods import DECAYS, METHODS
 
 
 def show(
-    what: Annotated[str, typer.Argument(help="methods, decays or datasets.")] = "methods",
+    what: Annotated[str, typer.Argument(help="methods, decays, threats or datasets.")] = "methods",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """List the names that other verbs take, with what each means."""
@@ -26,5 +27,6 @@ def listings() -> dict[str, dict[str, str]]:
     return {
         "methods": {name: entry.meaning for name, entry in METHODS.items()},
         "decays": DECAYS,
+        "threats": {name: " ".join((rule.__doc__ or "").split()) for name, rule in THREATS.items()},
         "datasets": {source.name: source.meaning for source in describe()},
     }

@@ -15,6 +15,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.data.sources import load
 from gradveil.errors import BadInput
 from gradveil.experiments import demo, runner
+from gradveil.experiments.budget import Budget, expected_participations
 from gradveil.experiments.estimate import estimate
 from gradveil.experiments.runner import Options, Run
 from gradveil.experiments.settings import fitted, resolve
@@ -50,7 +51,11 @@ def run(
     noise_source: Annotated[str | None, Opt(help="seeded or secret.")] = None,
     seed: Annotated[int | None, Opt(help="Decides everything that is drawn, unless the noise is secret.")] = None,
     delta: Annotated[float | None, Opt(help="The delta of the guarantee.")] = None,
+    max_epsilon: Annotated[float | None, Opt(help="Stop before a release that would exceed it.")] = None,
+    accountant: Annotated[str | None, Opt(help="pld, or paper-moments (not a guarantee).")] = None,
+    threat_model: Annotated[str | None, Opt(help="A name from `gradveil list threats`.")] = None,
     target_accuracy: Annotated[float | None, Opt(help="Stop when it is reached.")] = None,
+    attack: Annotated[bool, Opt("--attack/--no-attack", help="Attack the run afterwards (not yet available).")] = False,
     watch: Annotated[str, Opt(help="Rounds whose checkpoints are kept, such as 0,1,10.")] = "",
     out: Annotated[Path | None, Opt(help="The run folder.")] = None,
     resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out.")] = False,
@@ -62,6 +67,8 @@ def run(
 
     Without a plan, dataset or method: a demonstration on the digits of scikit-learn.
     """
+    if attack:
+        raise BadInput("attack: this version trains and accounts; attacks are not part of it yet")
     options = Options(engine=engine, watch=rounds_from(watch), resume=resume)
     if resume:
         return _finish(_taken_up(out, data_dir, options), as_json)
@@ -81,6 +88,9 @@ def run(
         "seed": seed,
         "delta": delta,
         "target_accuracy": target_accuracy,
+        "max_epsilon": max_epsilon,
+        "accountant": accountant,
+        "threat_model": threat_model,
         "train_all": train_all or None,
         "target": target,
         "dataset": dataset,
@@ -161,7 +171,7 @@ def _train(one: Run) -> dict[str, Any]:
     with bar(one.plan.method.name, one.plan.rounds, one.state.round) as advance:
         try:
             for line in runner.proceed(one):
-                advance(f"accuracy {line['accuracy']:.3f}")
+                advance(summary.note(line))
         except KeyboardInterrupt:
             where = one.folder.parent if one.folder.name in {m.name for m in demo.METHODS} else one.folder
             typer.echo(
@@ -175,8 +185,11 @@ def _train(one: Run) -> dict[str, Any]:
 def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool) -> None:
     data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
     expected = estimate(plan, data, options)
-    answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": []}
+    budget = Budget(plan, data, expected.copies)
+    forecast = budget.all_guarantees(plan.rounds, expected_participations(plan))
+    answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": forecast}
     if as_json:
         return emit_json(answer)
     typer.echo(tomli_w.dumps(answer["plan"]))
     summary.show_estimate(expected)
+    summary.show_guarantees(f"{plan.method.name}, after all {plan.rounds} rounds", forecast)

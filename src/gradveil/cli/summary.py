@@ -15,11 +15,45 @@ def show(runs: list[Run], results: list[dict[str, Any]]) -> None:
     title = f"{first['dataset']}: accuracy on {first['test_examples']} test examples"
     table(title, ["method", "accuracy", "95 % interval", "rounds", "stopped by", "seconds"], [_row(r) for r in results])
     typer.echo(f"Always answering the most frequent class would give {first['majority_baseline']:.3f}.")
+    show_guarantees(first["method"], first["guarantees"])
     for one, result in zip(runs, results, strict=True):
-        for sentence in _remarks(one, result):
+        for sentence in (*_privacy(one, result), *_remarks(one, result)):
             typer.echo(sentence)
     for result in results:
         typer.echo(f"{result['method']}: results in {result['run_dir']}")
+
+
+def note(line: dict[str, Any]) -> str:
+    """Say in a few words how a round went: accuracy, what is spent against whom, and what the budget still affords."""
+    spent, left = line["spent"], line["rounds_left"]
+    said = [f"accuracy {line['accuracy']:.3f}"]
+    if spent is not None and spent["finite"]:
+        said.append(f"epsilon {spent['epsilon']:.2f} ({spent['threat_model']})")
+    if left is not None:
+        said.append(f"{left} more rounds at this rate")
+    return ", ".join(said)
+
+
+def show_guarantees(title: str, held: list[dict[str, Any]]) -> None:
+    """Print what holds against whom."""
+    rows = [
+        [
+            g["threat_model"],
+            g["unit"],
+            f"{g['epsilon']:.3g}" if g["finite"] else "none finite",
+            f"{g['delta']:g}",
+            g["adjacency"],
+            _mind(g),
+        ]
+        for g in held
+    ]
+    table(f"Guarantees of {title}", ["threat model", "unit", "epsilon", "delta", "neighbours", "mind"], rows)
+
+
+def _mind(held: dict[str, Any]) -> str:
+    """Give the sentence that matters most where a number is missing or should not be quoted."""
+    hidden = [caveat for caveat in held["caveats"] if "central-visible" in caveat]
+    return (hidden or held["caveats"][:1])[0] if hidden or not held["finite"] else ""
 
 
 def _row(result: dict[str, Any]) -> list[str]:
@@ -32,6 +66,25 @@ def _row(result: dict[str, Any]) -> list[str]:
         str(result["stopped_because"]),
         f"{result['seconds']:.1f}",
     ]
+
+
+def _privacy(one: Run, result: dict[str, Any]) -> list[str]:
+    """Say what the run spent in one sentence, and the paper's figure beside it under its own name."""
+    quoted = next(g for g in result["guarantees"] if g["threat_model"] == one.plan.threat_model)
+    who = f"{result['method']}: against {quoted['threat_model']}"
+    if not quoted["finite"]:
+        said = [f"{who} there is no finite guarantee. {quoted['caveats'][0]}"]
+    else:
+        said = [
+            f"{who}, one {quoted['unit']} is protected with epsilon {quoted['epsilon']:.3g} at delta "
+            f"{quoted['delta']:g} ({quoted['adjacency']}; {quoted['sampling']}; at most "
+            f"{result['max_participations']} participations)."
+        ]
+        said += [f"  {caveat}" for caveat in quoted["caveats"]]
+    paper = result["as_the_paper_accounts"]
+    if paper.get("moments") is not None:
+        said.append(f"{result['method']}: {paper['label']}: moments accountant {paper['moments']:.3g}.")
+    return said
 
 
 def _remarks(one: Run, result: dict[str, Any]) -> list[str]:

@@ -13,11 +13,12 @@ from gradveil.data.dataset import Dataset
 from gradveil.engines.serial import Serial
 from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
+from gradveil.experiments.budget import Budget
 from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.evaluate import Score, norm_quantiles, score
 from gradveil.federation.plan import NoiseSource, Plan
-from gradveil.federation.rounds import Round, rounds
+from gradveil.federation.rounds import Round, cohort_of, rounds
 from gradveil.federation.server import State
 from gradveil.keys import Keys
 from gradveil.surface import Surface
@@ -53,6 +54,8 @@ class Run:
     engine: Engine
     state: State
     folder: Path
+    budget: Budget
+    roots: Keys
     lines: list[Line] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -62,7 +65,17 @@ class Run:
         reached = self.plan.target_accuracy
         if self.lines and reached is not None and self.lines[-1]["stop_accuracy"] >= reached:
             return "target-accuracy"
-        return "rounds" if self.state.round >= self.plan.rounds else None
+        if self.state.round >= self.plan.rounds:
+            return "rounds"
+        return None if self._affords_next() else "budget"
+
+    def _affords_next(self) -> bool:
+        """Ask what the next round would have cost, before it is trained."""
+        if self.plan.max_epsilon is None:
+            return True
+        counts = self.state.participations.copy()
+        counts[cohort_of(self.plan, self.state.round, self.roots)] += 1
+        return self.budget.affords(self.state.round + 1, int(counts.max()))
 
 
 def build_engine(plan: Plan, population: Population, options: Options) -> Engine:
@@ -78,11 +91,12 @@ def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run
         raise BadInput(
             f"out = {str(folder)!r}: already holds a run; add --resume to go on with it, or name a new folder"
         )
-    population = Population.of(plan, dataset)
-    state = server.init(plan, dataset.shape, len(dataset.classes), _roots(plan))
+    population, roots = Population.of(plan, dataset), Keys.of(plan.seed, plan.noise_source is NoiseSource.SECRET)
+    state = server.init(plan, dataset.shape, len(dataset.classes), roots)
+    budget = Budget(plan, dataset, population.copies)
     store.create(folder, plan, dataset)
     store.keep_watching(folder, options.watch)
-    run = Run(plan, dataset, population, build_engine(plan, population, options), state, folder)
+    run = Run(plan, dataset, population, build_engine(plan, population, options), state, folder, budget, roots)
     _catch_up(run, [line for line in store.read_metrics(folder)])
     return run
 
@@ -105,7 +119,7 @@ def proceed(run: Run) -> Iterator[Line]:
             store.save(run.folder, run.state, watched=0 in watch)
         if _over(run):
             return
-        for done in rounds(run.plan, run.engine, run.state, _roots(run.plan)):
+        for done in rounds(run.plan, run.engine, run.state, run.roots):
             line = _line(run, done, time.perf_counter() - began)
             store.append_metrics(run.folder, line)
             store.save(run.folder, done.state, watched=done.state.round in watch)
@@ -147,8 +161,8 @@ def conclude(run: Run) -> dict[str, Any]:
         "data_sha256": data["sha256"],
         "params_sha256": digest,
         "suggested_clip": suggested_clip(run.lines),
-        "guarantees": [],
-        "as_the_paper_accounts": {},
+        "guarantees": run.budget.all_guarantees(run.state.round, int(run.state.participations.max())),
+        "as_the_paper_accounts": run.budget.as_the_paper_accounts(run.state.round),
     }
     store.write_json(run.folder / store.RESULT, result)
     return result
@@ -158,10 +172,6 @@ def suggested_clip(lines: list[Line]) -> list[float] | None:
     """Give the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
     largest = max((line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]), default=None)
     return None if largest is None else [1.5 * largest, 2 * largest]
-
-
-def _roots(plan: Plan) -> Keys:
-    return Keys.of(plan.seed, plan.noise_source is NoiseSource.SECRET)
 
 
 def _line(run: Run, done: Round, seconds: float) -> Line:
@@ -185,8 +195,23 @@ def _line(run: Run, done: Round, seconds: float) -> Line:
         "clipped_share": float(measures.clipped),
         "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
         "cohort": len(done.cohort),
+        **_spent(run, done),
         "norm_quantiles": _probe(run, done) if plan.method.idle else None,
         "seconds": seconds + time.perf_counter() - began,
+    }
+
+
+def _spent(run: Run, done: Round) -> Line:
+    """Account the rounds so far, and forecast how many more the budget affords if there is one.
+
+    Without a budget only some twenty rounds of a run are accounted, since each takes a moment.
+    """
+    rounds_done, most = done.state.round, int(done.state.participations.max())
+    limited = run.plan.max_epsilon is not None
+    due = limited or rounds_done % max(1, run.plan.rounds // 20) == 0
+    return {
+        "spent": run.budget.spent(rounds_done, most).plain() if due else None,
+        "rounds_left": run.budget.forecast(rounds_done, most) if limited else None,
     }
 
 

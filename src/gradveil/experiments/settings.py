@@ -96,18 +96,18 @@ PRESETS: dict[str, Preset] = {
         rates=Rates(plain=0.05, server=0.05, example=0.05),
     ),
     "digits": Preset(
-        client_size=67,
-        local_steps=10,
-        batch=16,
-        rounds=60,
-        model=Mlp(hidden=(64, 32)),
-        clients=20,
-        cohort=20,
+        client_size=134,
+        local_steps=1,
+        batch=67,
+        rounds=100,
+        model=Mlp(hidden=(64,)),
+        clients=10,
+        cohort=10,
         clip=Flat(1.0),
-        sigma=4.0,
+        sigma=7.0,
         partition=Iid(),
         sampling=Poisson(),
-        rates=Rates(plain=0.5, server=0.5, example=0.5),
+        rates=Rates(plain=1.0, server=1.0, example=0.7),
     ),
 }
 
@@ -116,16 +116,16 @@ def preset_for(dataset: Dataset) -> Preset:
     """Give a dataset's preset; for other data, one that any table or picture set of its size can run."""
     if dataset.name in PRESETS and not dataset.own:
         return PRESETS[dataset.name]
-    clients = max(2, min(50, len(dataset.train) // 40))
+    clients = max(2, min(10, len(dataset.train) // 100))
     size = len(dataset.train) // clients
     return replace(
         PRESETS["digits"],
         clients=clients,
         cohort=clients,
         client_size=size,
-        batch=max(1, min(16, size // 4)),
-        model=Cnn() if dataset.is_image and min(dataset.shape[:2]) >= 12 else Mlp(hidden=(64, 32)),
-        rates=Rates(plain=0.1, server=0.1, example=0.1),
+        batch=max(1, size // 2),
+        model=Cnn() if dataset.is_image and min(dataset.shape[:2]) >= 12 else Mlp(hidden=(64,)),
+        rates=Rates(plain=0.3, server=0.3, example=0.3),
     )
 
 

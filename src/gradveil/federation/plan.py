@@ -33,7 +33,8 @@ class Plan:
     """A federated training run. The letters are the paper's.
 
     clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `train_all` adds
-    MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`.
+    MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
+    before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
     """
 
     dataset: str
@@ -55,6 +56,9 @@ class Plan:
     seed: int = 0
     delta: float = 1e-5
     target_accuracy: float | None = None
+    max_epsilon: float | None = None
+    accountant: str = "pld"
+    threat_model: str = "server"
 
     def __post_init__(self) -> None:
         for name in ("clients", "cohort", "rounds", "local_steps", "batch", "client_size"):
@@ -76,6 +80,8 @@ class Plan:
             raise BadInput(f"delta = {self.delta}: must lie between 0 and 1")
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
             raise BadInput(f"target_accuracy = {self.target_accuracy}: must be above 0 and at most 1")
+        if self.max_epsilon is not None and not 0 < self.max_epsilon < math.inf:
+            raise BadInput(f"max_epsilon = {self.max_epsilon}: must be a finite number above 0")
 
     def _check_draw(self) -> None:
         example, server = (self.method.surface is s for s in (Surface.EXAMPLE, Surface.SERVER))

@@ -30,7 +30,12 @@ def rounds(plan: Plan, engine: Engine, state: State, roots: Keys) -> Iterator[Ro
     Every draw of round t depends on the key and t alone, so a run that stops and goes on is the run that never stopped.
     """
     for t in range(state.round, plan.rounds):
-        cohort = plan.cohort_sampling.draw(keys.named(roots.private, "cohort", t), plan.clients, plan.cohort)
+        cohort = cohort_of(plan, t, roots)
         task = task_for(plan, t, state.params, state.memory, keys.named(roots.private, "round", t))
         state, measures = server.absorb(plan, task, state, engine.train(task, cohort))
         yield Round(t, state, cohort, measures)
+
+
+def cohort_of(plan: Plan, t: int, roots: Keys) -> np.ndarray[Any, Any]:
+    """Draw the clients of round t; known before the round, so that its cost is known before it is paid."""
+    return plan.cohort_sampling.draw(keys.named(roots.private, "cohort", t), plan.clients, plan.cohort)
