@@ -41,7 +41,8 @@ def solve_sigma(question: Question, target: Target) -> Question:
     def at(sigma: float) -> Question:
         return replace(question, sigma=sigma, sigma_end=None if question.sigma_end is None else sigma * ratio)
 
-    return _smallest(at, 1e-2, target, "no noise scale up to 10,000 meets the target")
+    # Accounting is slow where noise is small, so the search starts in the middle of what is used.
+    return _smallest(at, 1.0, target, "no noise scale up to 10,000 meets the target", lower=True)
 
 
 def solve_decay(question: Question, target: Target) -> Question:
@@ -70,13 +71,21 @@ def solve_rounds(question: Question, target: Target) -> Question:
     return at(low)
 
 
-def _smallest(at: Callable[[float], Question], start: float, target: Target, complaint: str) -> Question:
-    """Bisect for the smallest sigma whose question meets the target; the answer itself has been accounted."""
-    low, high = start, start
+def _smallest(
+    at: Callable[[float], Question], start: float, target: Target, complaint: str, lower: bool = False
+) -> Question:
+    """Bisect for the smallest sigma whose question meets the target, from a start below which to look only if `lower`.
+
+    The answer itself has been accounted.
+    """
+    low = high = start
     while not target.met(at(high)):
         low, high = high, 2 * high
         if high > LARGEST_SIGMA:
             raise AnswerIsNo(complaint)
+    while low == high and lower and target.met(at(low / 2)):
+        low = high = low / 2
+    low = low / 2 if low == high and lower else low
     while high - low > PRECISION * low:
         middle = (low + high) / 2
         low, high = (low, middle) if target.met(at(middle)) else (middle, high)
