@@ -17,7 +17,7 @@ LAYERS = ((26 * 26, 9, 32), (11 * 11, 288, 64), (1, 1600, 10))
 
 
 def products():
-    """List (left, right, out): for each layer the outputs, the gradients of all weights but of the first inputs."""
+    """List (left, right, out): the outputs, every example's weight gradient, all input gradients but the first."""
     random = np.random.default_rng(0)
     for number, (rows, inputs, outputs) in enumerate(LAYERS):
         x = random.standard_normal((BATCH, rows, inputs), np.float32)

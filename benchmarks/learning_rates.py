@@ -25,15 +25,16 @@ from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
 
 FAMILIES = {"plain": methods.NON_PRIVATE, "server": methods.FED_SDP, "example": methods.FED_CDP}
-CANDIDATES = {
+TABLES = {
     "plain": (0.01, 0.03, 0.1, 0.3),
     "server": (0.01, 0.03, 0.1, 0.3),
     "example": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1),
 }
+PICTURES = {"plain": (0.03, 0.1), "server": (0.03, 0.1), "example": (0.001, 0.003, 0.01, 0.03)}
 BUDGETS = {
-    "mnist": {"cohort": 50, "rounds": 4},
-    "cifar10": {"cohort": 20, "rounds": 4},
-    "lfw": {"cohort": 20, "rounds": 4},
+    "mnist": {"cohort": 20, "rounds": 3},
+    "cifar10": {"cohort": 20, "rounds": 3},
+    "lfw": {"cohort": 20, "rounds": 3},
     "adult": {"cohort": 50, "rounds": 4},
     "cancer": {"cohort": 100, "rounds": 3},
 }
@@ -67,7 +68,7 @@ def main(names):
     for name in names or list(BUDGETS):
         dataset = with_held_out(load(name))
         for family, method in FAMILIES.items():
-            for rate in CANDIDATES[family]:
+            for rate in (PICTURES if dataset.is_image else TABLES)[family]:
                 began = time.perf_counter()
                 try:
                     accuracies = try_rate(dataset, method, rate)

@@ -46,7 +46,8 @@ def decode(cls: type[Any], data: Any, where: str = "") -> Any:
     try:
         return cls(**given)
     except BadInput as error:
-        raise BadInput(f"{where}.{error}" if where else str(error)) from None
+        named = not where or str(error).startswith(f"{where} ")
+        raise BadInput(str(error) if named else f"{where}.{error}") from None
 
 
 def decode_given(cls: type[Any], data: Any, where: str = "") -> Plain:
@@ -66,7 +67,7 @@ def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where:
         return _decode_plain(hint, value, where)
     if not isinstance(value, dict) or "kind" not in value:
         raise BadInput(f"{where} = {value!r}: a table with a `kind` is expected")
-    chosen = {kind.__name__: kind for kind in kinds}.get(value["kind"])
+    chosen = {kind.__name__: kind for kind in kinds}.get(str(value["kind"]))
     if chosen is None:
         raise BadInput(f"{where}.kind = {value['kind']!r}: must be one of {', '.join(k.__name__ for k in kinds)}")
     return decode(chosen, {k: v for k, v in value.items() if k != "kind"}, where)

@@ -3,6 +3,7 @@
 A *lot* is a tree whose leaves carry a leading axis of units, so that leaf m has shape [n, ...].
 """
 
+import math
 from typing import Any
 
 import jax
@@ -19,7 +20,12 @@ def layer_norms(lot: Tree) -> Array:
     A unit whose squares overflow float32 has norm infinity; a clip then scales it to zero, which keeps every bound.
     """
     leaves = jax.tree.leaves(lot)
-    return jnp.stack([jnp.sqrt(jnp.sum(jnp.square(a).reshape(a.shape[0], -1), axis=1)) for a in leaves], axis=1)
+    return jnp.stack([jnp.sqrt(jnp.sum(jnp.square(_rows(a)), axis=1)) for a in leaves], axis=1)
+
+
+def _rows(leaf: Array) -> Array:
+    """Lay each unit of a leaf out as one row, also where there are no units."""
+    return leaf.reshape(leaf.shape[0], math.prod(leaf.shape[1:]))
 
 
 def norms(tree: Tree) -> Array:
@@ -62,7 +68,7 @@ def size(tree: Tree) -> int:
 
 def flat(lot: Tree) -> Array:
     """Lay the layers of each unit side by side, shape [n, d]."""
-    return jnp.concatenate([a.reshape(a.shape[0], -1) for a in jax.tree.leaves(lot)], axis=1)
+    return jnp.concatenate([_rows(a) for a in jax.tree.leaves(lot)], axis=1)
 
 
 def unflat(vector: Array, like: Tree) -> Tree:
@@ -86,4 +92,4 @@ def gaussian(key: Array, like: Tree) -> Tree:
 def is_finite(lot: Tree) -> Array:
     """Say of each unit of a lot whether all its coordinates are finite, shape [n]."""
     leaves = jax.tree.leaves(lot)
-    return jnp.stack([jnp.isfinite(a.reshape(a.shape[0], -1)).all(axis=1) for a in leaves]).all(axis=0)
+    return jnp.stack([jnp.isfinite(_rows(a)).all(axis=1) for a in leaves]).all(axis=0)

@@ -120,8 +120,9 @@ def test_an_unsolvable_plan_exits_1_with_the_reason(capsys):
 
 
 def run_small(tmp_path, *more):
-    small = "run --dataset synthetic --clients 4 --cohort 2 --client-size 100 --batch 50 --rounds 30 --out".split()
-    return [*small, str(tmp_path / "run"), *more]
+    sizes = {"--clients": "4", "--cohort": "2", "--client-size": "100", "--batch": "50", "--rounds": "30"}
+    small = [word for pair in sizes.items() for word in pair]
+    return ["run", "--dataset", "synthetic", *small, "--out", str(tmp_path / "run"), *more]
 
 
 def test_a_run_stops_before_the_release_that_would_overspend(capsys, tmp_path):

@@ -81,7 +81,7 @@ def test_impossible_sizes_are_refused(kind, clients, size):
 
 
 def test_two_shards_refuses_an_odd_size():
-    with pytest.raises(BadInput, match="size 5 must be even"):
+    with pytest.raises(BadInput, match="client_size = 5: must be even"):
         TwoShards().shards(np.arange(10) % 2, 2, 5, np.random.default_rng(0))
 
 

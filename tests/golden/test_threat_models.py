@@ -5,8 +5,8 @@ record's client took part. Where ours differ from the reference, the test says w
 """
 
 import math
+from dataclasses import replace
 
-import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
@@ -52,7 +52,7 @@ def epsilon(threat, layers, adjacency="add-remove", **changes):
 
 
 FLAT, LAYERS = 1, 3
-POISSON, PASS = {"batches": "poisson"}, {"batches": "fixed-pass"}
+PASS = {"batches": "fixed-pass"}
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,16 @@ def test_central_with_a_fixed_pass(layers, copies, expected):
 
 @pytest.mark.parametrize(
     ("layers", "copies", "batches", "ours"),
-    [(FLAT, 1, "poisson", 0.1884), (FLAT, 10, "poisson", 0.6094), (FLAT, 1, "fixed-pass", 2.416)]
-    + [(FLAT, 10, "fixed-pass", 8.224), (LAYERS, 1, "poisson", 0.3530), (LAYERS, 10, "poisson", 1.134)]
-    + [(LAYERS, 1, "fixed-pass", 4.595), (LAYERS, 10, "fixed-pass", 16.45)],
+    [
+        (FLAT, 1, "poisson", 0.1884),
+        (FLAT, 10, "poisson", 0.6094),
+        (FLAT, 1, "fixed-pass", 2.416),
+        (FLAT, 10, "fixed-pass", 8.224),
+        (LAYERS, 1, "poisson", 0.3530),
+        (LAYERS, 10, "poisson", 1.134),
+        (LAYERS, 1, "fixed-pass", 4.595),
+        (LAYERS, 10, "fixed-pass", 16.45),
+    ],
 )
 def test_central_visible_keeps_our_values(layers, copies, batches, ours):
     found = epsilon("central-visible", layers, copies=copies, batches=batches)
@@ -99,8 +106,14 @@ def test_central_visible_keeps_our_values(layers, copies, batches, ours):
 @pytest.mark.parametrize("threat", ["server", "type2-secret"])
 @pytest.mark.parametrize(
     ("layers", "times", "expected"),
-    [(FLAT, 10, 0.173), (FLAT, 21, 0.258), (FLAT, 100, 0.602), (LAYERS, 10, 0.321), (LAYERS, 21, 0.479)]
-    + [(LAYERS, 100, 1.12)],
+    [
+        (FLAT, 10, 0.173),
+        (FLAT, 21, 0.258),
+        (FLAT, 100, 0.602),
+        (LAYERS, 10, 0.321),
+        (LAYERS, 21, 0.479),
+        (LAYERS, 100, 1.12),
+    ],
 )
 def test_server_and_secret_batches_with_poisson_batches(threat, layers, times, expected):
     assert epsilon(threat, layers, times=times) == pytest.approx(expected, **TWO_PERCENT)
@@ -108,8 +121,16 @@ def test_server_and_secret_batches_with_poisson_batches(threat, layers, times, e
 
 PASSES = pytest.mark.parametrize(
     ("layers", "times", "expected"),
-    [(FLAT, 1, 0.594), (FLAT, 10, 2.11), (FLAT, 21, 3.21), (FLAT, 100, 8.00)]
-    + [(LAYERS, 1, 1.09), (LAYERS, 10, 3.94), (LAYERS, 21, 6.07), (LAYERS, 100, 15.9)],
+    [
+        (FLAT, 1, 0.594),
+        (FLAT, 10, 2.11),
+        (FLAT, 21, 3.21),
+        (FLAT, 100, 8.00),
+        (LAYERS, 1, 1.09),
+        (LAYERS, 10, 3.94),
+        (LAYERS, 21, 6.07),
+        (LAYERS, 100, 15.9),
+    ],
 )
 
 
@@ -133,10 +154,18 @@ def test_known_poisson_batches_keep_our_values(layers, ours):
 
 @pytest.mark.parametrize(
     ("layers", "times", "batches", "expected"),
-    [(FLAT, 10, "poisson", 0.361), (FLAT, 100, "poisson", 1.27), (FLAT, 1, "fixed-pass", 1.27)]
-    + [(FLAT, 10, "fixed-pass", 4.65), (FLAT, 100, "fixed-pass", 19.1), (LAYERS, 10, "poisson", 0.657)]
-    + [(LAYERS, 100, "poisson", 2.34), (LAYERS, 1, "fixed-pass", 2.34), (LAYERS, 10, "fixed-pass", 8.94)]
-    + [(LAYERS, 100, "fixed-pass", 40.5)],
+    [
+        (FLAT, 10, "poisson", 0.361),
+        (FLAT, 100, "poisson", 1.27),
+        (FLAT, 1, "fixed-pass", 1.27),
+        (FLAT, 10, "fixed-pass", 4.65),
+        (FLAT, 100, "fixed-pass", 19.1),
+        (LAYERS, 10, "poisson", 0.657),
+        (LAYERS, 100, "poisson", 2.34),
+        (LAYERS, 1, "fixed-pass", 2.34),
+        (LAYERS, 10, "fixed-pass", 8.94),
+        (LAYERS, 100, "fixed-pass", 40.5),
+    ],
 )
 def test_replacing_a_record_against_the_server(layers, times, batches, expected):
     found = epsilon("server", layers, "replace-one", times=times, batches=batches)
@@ -163,8 +192,14 @@ def test_a_whole_client_is_not_protected_by_noise_meant_for_a_record(layers):
 
 @pytest.mark.parametrize(
     ("layers", "draw", "expected"),
-    [(FLAT, "sum", 459), (FLAT, "each", 119), (FLAT, "mean", 35.6), (LAYERS, "sum", 1235), (LAYERS, "each", 295)]
-    + [(LAYERS, "mean", 79.8)],
+    [
+        (FLAT, "sum", 459),
+        (FLAT, "each", 119),
+        (FLAT, "mean", 35.6),
+        (LAYERS, "sum", 1235),
+        (LAYERS, "each", 295),
+        (LAYERS, "mean", 79.8),
+    ],
 )
 def test_a_whole_client_against_the_server(layers, draw, expected):
     assert epsilon("client-server", layers, times=10, draw=draw, **PASS) == pytest.approx(expected, **TWO_PERCENT)
@@ -185,12 +220,6 @@ def test_the_larger_noise_of_the_text_and_of_algorithm_1(draw, central, poisson,
 
 def test_a_client_and_then_a_batch_is_not_the_same_as_flattening_the_two_rates():
     """With little noise the flattened rate gamma q understates: the draw of a client serves all its local steps."""
-    few = Ledger(tuple(r for r in ledger(FLAT).releases[:20]), 20)
-    loud = Ledger(tuple(_with_sigma(r, 0.5) for r in few.releases), 20)
-    flattened = from_gaussian_mechanism(0.5, sampling_prob=0.001).self_compose(2_000).get_epsilon_for_delta(DELTA)
-    assert account(loud, DELTA, "add-remove", "central").epsilon > 1.2 * flattened
-
-
-def _with_sigma(release, sigma):
-    fields = {name: getattr(release, name) for name in Release.__dataclass_fields__}
-    return Release(**(fields | {"sigmas": tuple(np.full(len(release.sigmas), sigma).tolist())}))
+    loud = Ledger(tuple(replace(r, sigmas=(0.9,) * 20) for r in ledger(FLAT).releases[:1]), 1)
+    flattened = from_gaussian_mechanism(0.9, sampling_prob=0.001).self_compose(20).get_epsilon_for_delta(DELTA)
+    assert account(loud, DELTA, "add-remove", "central").epsilon > 1.02 * flattened

@@ -13,9 +13,9 @@ from gradveil.models.networks import MODELS, AttackNet, Cnn, Mlp
 from gradveil.tree import size
 
 EXAMPLES = {
-    Cnn: ((Cnn(), (28, 28, 1)), (Cnn(3, 5), (11, 14, 2))),
+    Cnn: ((Cnn(8, 4), (12, 12, 1)), (Cnn(3, 5), (11, 14, 2))),
     Mlp: ((Mlp(), (105,)), (Mlp((7,), bias=True), (4, 4, 1))),
-    AttackNet: ((AttackNet(), (28, 28, 1)), (AttackNet(0.1), (9, 10, 3))),
+    AttackNet: ((AttackNet(), (8, 8, 1)),),
 }
 PAIRS = [pair for pairs in EXAMPLES.values() for pair in pairs]
 ALL = pytest.mark.parametrize(("model", "shape"), PAIRS, ids=[f"{m!r}-{s}" for m, s in PAIRS])
@@ -99,7 +99,7 @@ def test_pool_is_the_maximum_of_windows(shape):
     np.testing.assert_array_equal(pool(image(shape)), reduce_pool(image(shape)))
 
 
-@pytest.mark.parametrize("shape", [(28, 28, 1), (11, 14, 2), (32, 32, 3)])
+@pytest.mark.parametrize("shape", [(28, 28, 1), (11, 14, 2), (13, 12, 1)])
 def test_cnn_is_the_textbook_network(shape):
     def textbook(params, x):
         hidden = reduce_pool(jax.nn.relu(convolve(x, params[0], 3)))
@@ -111,8 +111,9 @@ def test_cnn_is_the_textbook_network(shape):
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(28, 28, 1), (9, 10, 3)])
-def test_attack_net_is_the_textbook_network(shape):
+def test_attack_net_is_the_textbook_network():
+    shape = (9, 10, 3)
+
     def textbook(params, x):
         for i, stride in enumerate((2, 2, 1, 1)):
             x = jax.nn.sigmoid(convolve(x, params[2 * i], 5, stride, padding=2) + params[2 * i + 1])

@@ -11,7 +11,7 @@ from gradveil.errors import BadInput
 
 EXAMPLES = {FixedPass: FixedPass(), Poisson: Poisson(), WithReplacement: WithReplacement()}
 ALL = pytest.mark.parametrize("sampling", EXAMPLES.values(), ids=repr)
-SIZES = [(40, 5), (12, 5), (6, 6), (1, 1), (500, 5)]
+SIZES = [(40, 5), (6, 6), (1, 1)]
 MANY = 4000
 
 
@@ -122,7 +122,7 @@ def test_draws_of_different_keys_are_different():
     assert (joined[:-1] == joined[1:]).all(axis=1).mean() < 0.01
 
 
-@pytest.mark.parametrize(("size", "batch"), [*SIZES, (300, 3), (1347, 64)])
+@pytest.mark.parametrize(("size", "batch"), [*SIZES, (12, 5), (300, 3), (500, 5), (1347, 64)])
 def test_a_poisson_batch_overflows_with_less_than_the_promised_probability(size, batch):
     capacities = Poisson().capacities(size, batch)
     assert stats.binom.sf(capacities[-1], size, batch / size) <= OVERFLOW

@@ -46,13 +46,13 @@ def naive(rule, units, mask, bound):
         case Fixed(value):
             return value
         case L2Max():
-            return max((own[j][m] for j in real for m in range(M)), default=0.0)
+            return max((own[j][m] for j in real for m in range(M)), default=bound)
         case L2MaxOfMean():
             means = [
                 sum((units[j][m] * own[j][m] / np.linalg.norm(units[j][m]) for j in real), np.zeros(D)) / N
                 for m in range(M)
             ]
-            return max(np.linalg.norm(mean) for mean in means)
+            return max(np.linalg.norm(mean) for mean in means) if len(real) else bound
         case L2MaxAsCoded(low, high):
             sizes = [min(max(max(np.linalg.norm(g) for g in units[j]), low), high) for j in real]
             return sum(sizes) / len(sizes) if sizes else low

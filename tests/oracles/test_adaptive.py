@@ -131,7 +131,7 @@ def test_in_a_federation_quantile_counts_the_first_step_of_every_client_once():
 
 @pytest.mark.parametrize("draw", [Draw.SUM, Draw.EACH])
 def test_adaclip_learns_mean_and_spread_by_the_formula(draw):
-    beta1, beta2, low, high, sigma, n = 0.9, 0.7, 1e-4, 1e-1, 0.5, 10
+    beta1, beta2, low, high, sigma, n = 0.9, 0.7, 1e-6, 1e-1, 0.5, 10
     clip = AdaClip(radius=1.0, beta1=beta1, beta2=beta2, low=low, high=high)
     learn = learner(replace(ADACLIP, clip=clip, draw=draw), n, n)
     memory = clip.start(tuple(jnp.zeros(s) for s in SHAPES))
@@ -146,15 +146,15 @@ def test_adaclip_learns_mean_and_spread_by_the_formula(draw):
         v = np.array([min(max((g[i] - m[i]) ** 2 - (b[i] * noise) ** 2, low), high) for i in range(17)])
         m = np.array([beta1 * m[i] + (1 - beta1) * g[i] for i in range(17)])
         s = np.array([np.sqrt(beta2 * s[i] ** 2 + (1 - beta2) * v[i]) for i in range(17)])
-        for got, expected in zip(memory, (m, s), strict=True):
+        for got, expected in zip(memory[:2], (m, s), strict=True):
             np.testing.assert_allclose(np.concatenate([np.ravel(a) for a in got]), expected, rtol=1e-3, atol=1e-6)
-    assert s.std() > 0.05 * s.mean()
+    assert s.std() > 0.02 * s.mean()
 
 
 def test_adaclip_noise_on_a_coordinate_is_its_width_times_sigma_radius():
     clip = AdaClip(radius=2.0)
     spread = (jnp.full((6, 2), 0.02), jnp.full((5,), 0.005))
-    memory = (tuple(jnp.zeros(s) for s in SHAPES), spread)
+    memory = (tuple(jnp.zeros(s) for s in SHAPES), spread, tuple(jnp.sqrt(s * (12 * 0.02 + 5 * 0.005)) for s in spread))
     learn = learner(replace(ADACLIP, clip=clip), 1, 1)
     units = tuple(jnp.zeros((1, *s)) for s in SHAPES)
     used = [learn(memory, units, 3.0, jax.random.key(k))[0].used for k in range(300)]
@@ -168,7 +168,7 @@ def test_adaclip_keeps_the_spread_within_its_limits():
     clip = AdaClip(beta2=0.0, low=1e-4, high=1e-2)
     memory = clip.start((jnp.zeros(2),))
     note = ((jnp.asarray([0.0, 9.0]),), (jnp.asarray([-5.0, 81.0]),), jnp.ones(()))
-    _, (spread,) = clip.learn(memory, note, jnp.asarray(1.0), keys.root(0))
+    _, (spread,), _ = clip.learn(memory, note, jnp.asarray(1.0), keys.root(0))
     np.testing.assert_allclose(spread, [1e-2, 1e-1], rtol=1e-5)
 
 

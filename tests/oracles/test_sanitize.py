@@ -46,7 +46,8 @@ def memory_of(method):
         return method.clip.start(params)
     rng = np.random.default_rng(5)
     mean = tuple(jnp.asarray(0.01 * rng.normal(size=s), jnp.float32) for s in SHAPES)
-    return mean, tuple(jnp.asarray(rng.uniform(0.003, 0.03, size=s), jnp.float32) for s in SHAPES)
+    spread = tuple(jnp.asarray(rng.uniform(0.003, 0.03, size=s), jnp.float32) for s in SHAPES)
+    return mean, spread, tuple(jnp.asarray(b, jnp.float32) for b in widths(spread))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))

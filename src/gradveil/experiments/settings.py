@@ -124,7 +124,7 @@ def preset_for(dataset: Dataset) -> Preset:
         cohort=clients,
         client_size=size,
         batch=max(1, size // 2),
-        model=Cnn() if dataset.is_image and min(dataset.shape[:2]) >= 12 else Mlp(hidden=(64,)),
+        model=Cnn() if dataset.is_image and min(dataset.shape[:2]) >= 10 else Mlp(hidden=(64,)),
         rates=Rates(plain=0.3, server=0.3, example=0.3),
     )
 

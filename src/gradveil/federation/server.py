@@ -65,7 +65,8 @@ def _absorb(work: Work, task: Task, updates: Tree, notes: Tree, measures: Measur
     acts_here = rule.surface is Surface.SERVER
     summed = crossing.note if acts_here else jax.tree.map(partial(jnp.sum, axis=0), notes)
     memory = rule.clip.learn(task.memory, summed, _expected_units(work, rule.surface), learning)
-    seen = crossing.measures if acts_here else Measures(*(jnp.mean(m) for m in measures))
+    some = max(mask.shape[0], 1)
+    seen = crossing.measures if acts_here else Measures(*(jnp.sum(m) / some for m in measures))
     return tree.add_scaled(task.params, crossing.used, 1.0), memory, seen
 
 

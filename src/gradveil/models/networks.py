@@ -61,7 +61,7 @@ class Cnn:
 
     def init(self, key: Array, shape: Shape, classes: int) -> Tree:
         """Draw the three tensors; kernels are matrices [9 channels, filters], as `patches` wants them."""
-        height, width, channels = _image(shape, 8, "Cnn")
+        height, width, channels = _image(shape, 10, "Cnn")
         keys = jax.random.split(key, 3)
         rows, columns = _pooled_twice(height), _pooled_twice(width)
         return (

@@ -77,6 +77,7 @@ class AdaClip:
         m   <- beta1 m + (1 - beta1) mean(g~)
         s^2 <- beta2 s^2 + (1 - beta2) min(max(mean((g~ - m)^2 - (b noise)^2), low), high)
     with the old m in the second line and `noise` the standard deviation of the noise on w. s_0^2 = sqrt(low high).
+    The memory is (m, s, b): b is kept so that all clients use the very same.
     """
 
     radius: float = 1.0
@@ -99,12 +100,13 @@ class AdaClip:
 
     def start(self, params: Tree) -> Tree:
         """Begin with m = 0 and s the same everywhere."""
-        spread = (self.low * self.high) ** 0.25
-        return jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda a: jnp.full_like(a, spread), params)
+        start = (self.low * self.high) ** 0.25
+        spread = jax.tree.map(lambda a: jnp.full_like(a, start), params)
+        return jax.tree.map(jnp.zeros_like, params), spread, _width(spread)
 
     def enter(self, lot: Tree, memory: Tree) -> Tree:
         """Whiten: (g - m) / b."""
-        return jax.tree.map(lambda g, m, b: (g - m) / b, lot, memory[0], _width(memory[1]))
+        return jax.tree.map(lambda g, m, b: (g - m) / b, lot, memory[0], memory[2])
 
     def scales(self, norms: Array, memory: Tree) -> Array:
         """Give min(1, radius / ||w||)."""
@@ -112,7 +114,7 @@ class AdaClip:
 
     def leave(self, noised: Tree, memory: Tree) -> Tree:
         """Map back: b w + m."""
-        return jax.tree.map(lambda w, m, b: b * w + m, noised, memory[0], _width(memory[1]))
+        return jax.tree.map(lambda w, m, b: b * w + m, noised, memory[0], memory[2])
 
     def bound(self, memory: Tree) -> Array:
         """Give the radius in whitened space."""
@@ -120,14 +122,12 @@ class AdaClip:
 
     def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
         """Note g~, its squared distance from m less the noise's share, and that this was one crossing."""
-        off = jax.tree.map(
-            lambda g, m, b: jnp.square(g - m) - jnp.square(b * noise_std), noised, memory[0], _width(memory[1])
-        )
+        off = jax.tree.map(lambda g, m, b: jnp.square(g - m) - jnp.square(b * noise_std), noised, memory[0], memory[2])
         return noised, off, jnp.ones(())
 
     def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Move m and s towards what the noised means showed."""
-        (mean, spread), (released, off, count) = memory, summed
+        (mean, spread, _), (released, off, count) = memory, summed
         crossings = jnp.maximum(count, 1.0)
         new_mean = jax.tree.map(lambda m, g: self.beta1 * m + (1 - self.beta1) * g / crossings, mean, released)
         new_spread = jax.tree.map(
@@ -137,7 +137,8 @@ class AdaClip:
             spread,
             off,
         )
-        return new_mean, new_spread
+        learned = (new_mean, new_spread, _width(new_spread))
+        return jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), learned, memory)
 
 
 def _width(spread: Tree) -> Tree:

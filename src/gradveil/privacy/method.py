@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, NamedTuple
 
 from gradveil.errors import BadInput
@@ -106,8 +107,10 @@ class Kind:
         return Rule(self.surface, prune, clip, sensitivity, self.draw, self.share, self.idle)
 
 
-_NUMBER = object()
-"""Stands in a Kind where a part has a number."""
+class _Mark(Enum):
+    """Stands in a Kind where a part has a number; as an Enum it is itself again after pickling."""
+
+    NUMBER = "number"
 
 
 def kernel(method: Method) -> tuple[Kind, tuple[float, ...]]:
@@ -115,7 +118,7 @@ def kernel(method: Method) -> tuple[Kind, tuple[float, ...]]:
     parts = (method.prune, method.clip, method.sensitivity)
     numbers = tuple(getattr(p, f.name) for p in parts for f in _fields(p) if _is_number(getattr(p, f.name)))
     skeletons = tuple(
-        (type(p), tuple((f.name, _NUMBER if _is_number(v := getattr(p, f.name)) else v) for f in _fields(p)))
+        (type(p), tuple((f.name, _Mark.NUMBER if _is_number(v := getattr(p, f.name)) else v) for f in _fields(p)))
         for p in parts
     )
     return Kind(method.surface, skeletons, method.draw, method.share, method.idle), numbers
@@ -132,5 +135,5 @@ def _is_number(value: Any) -> bool:
 def _rebuild(cls: type[Any], fields: tuple[tuple[str, Any], ...], numbers: Any) -> Any:
     part = object.__new__(cls)
     for name, value in fields:
-        object.__setattr__(part, name, next(numbers) if value is _NUMBER else value)
+        object.__setattr__(part, name, next(numbers) if value is _Mark.NUMBER else value)
     return part

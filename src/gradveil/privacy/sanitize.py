@@ -60,7 +60,8 @@ def cross(
     before = tree.layer_norms(entered)
     scales = rule.clip.scales(before, memory) * mask[:, None]
     mean = tree.weighted_sum(scales / expected, entered)
-    facts = Facts(before, before * scales, tree.norms(mean), mask)
+    after = jnp.where(scales > 0, before, 0.0) * scales  # an infinite norm has scale 0, and their product would be NaN
+    facts = Facts(before, after, tree.norms(mean), mask)
     bound = rule.clip.bound(memory)
     sensitivity = rule.sensitivity(facts, bound)
     std = sigma * sensitivity * rule.draw.share(expected)
@@ -91,6 +92,6 @@ def _pass_through(lot: Tree, mask: Array, expected: float) -> Crossing:
 
 def _measure(before: Array, scales: Array, mask: Array, sensitivity: Array, bound: Array) -> Measures:
     total = jnp.maximum(jnp.sum(mask), 1.0)
-    unit_norm = jnp.sum(joint_norms(before)[:, 0] * mask) / total
+    unit_norm = jnp.sum(jnp.where(mask > 0, joint_norms(before)[:, 0], 0.0)) / total
     clipped = jnp.sum((scales < 1) * mask[:, None]) / (total * before.shape[1])
     return Measures(*(jnp.asarray(v, jnp.float32) for v in (sensitivity, bound, unit_norm, clipped)))

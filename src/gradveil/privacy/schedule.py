@@ -83,7 +83,7 @@ class Linear:
 class Staircase:
     """sigma_u = start (1 - gamma floor(u / every)); `every` counts rounds, by default a tenth of them (10 of 100).
 
-    By `end`, gamma is chosen so that the stair after the last one is `end`.
+    By `end`, gamma is chosen so that floor(T / every) stairs lead down to `end`.
     """
 
     start: float

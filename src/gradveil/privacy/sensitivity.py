@@ -59,7 +59,8 @@ class L2Max:
 
     def __call__(self, facts: Facts, bound: Array) -> Array:
         """Give the largest clipped layer norm of the real units."""
-        return jnp.minimum(bound, jnp.max(facts.after * facts.mask[:, None]))
+        largest = jnp.max(facts.after * facts.mask[:, None], initial=0.0)
+        return _or_bound(jnp.minimum(bound, largest), facts, bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class L2MaxOfMean:
 
     def __call__(self, facts: Facts, bound: Array) -> Array:
         """Give the largest layer norm of the clipped mean."""
-        return jnp.max(facts.of_mean)
+        return _or_bound(jnp.max(facts.of_mean), facts, bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,11 @@ class L2MaxAsCoded:
         total = jnp.sum(facts.mask)
         mean = jnp.sum(own_norm(facts.before, self.low, self.high) * facts.mask) / jnp.maximum(total, 1.0)
         return jnp.maximum(mean, self.low)
+
+
+def _or_bound(sensitivity: Array, facts: Facts, bound: Array) -> Array:
+    """Take the bound for an empty lot, which is then noised like a full one, where there is a bound."""
+    return jnp.where((jnp.sum(facts.mask) > 0) | jnp.isinf(bound), sensitivity, bound)
 
 
 SENSITIVITIES = (ClipBound, Fixed, L2Max, L2MaxOfMean, L2MaxAsCoded)
