@@ -197,7 +197,8 @@ def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss
     rounds = [_one_round(r, counted.get(r.round)) for r in ledger.sums]
     copies = first.copies if first.unit == "example" else 1
     epsilon = tight.pld_of_rounds(rounds, copies, first.cohort_rate, delta, adjacency, hidden)
-    return Loss(epsilon, _remarks(first) if first.unit == "example" else ())
+    at_most = server(ledger, delta, adjacency).epsilon  # who sees only models sees no more than the server
+    return Loss(min(epsilon, at_most), _remarks(first) if first.unit == "example" else ())
 
 
 def _one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
@@ -238,7 +239,8 @@ def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
         return Loss(math.inf, (RAW_COUNT,))
     secret = first.cohort_sampling == "poisson"
     rounds = [_whole_client(r) for r in ledger.sums]
-    return Loss(tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret))
+    epsilon = tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret)
+    return Loss(min(epsilon, client_server(ledger, delta, adjacency).epsilon))
 
 
 THREATS: dict[str, Threat] = {

@@ -22,6 +22,11 @@ class Serial:
     def __init__(self, plan: Plan, population: Population) -> None:
         self._work, self._population = Work.of(plan), population
 
+    @property
+    def at_once(self) -> int:
+        """One client after another."""
+        return 1
+
     def train(self, task: Task, cohort: np.ndarray[Any, Any]) -> Reports:
         """Train the cohort in ascending order of client number."""
         clients = np.sort(cohort)

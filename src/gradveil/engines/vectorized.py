@@ -59,6 +59,11 @@ class Vectorized:
         self._chunk = _chunk(plan.cohort, len(devices), execution.chunk) * len(devices)
         self._program = _program(self._work, mesh)
 
+    @property
+    def at_once(self) -> int:
+        """A chunk on every device."""
+        return self._chunk
+
     def train(self, task: Task, cohort: Array) -> Reports:
         """Train the cohort chunk by chunk; the last chunk is filled up with clients whose reports are dropped."""
         clients = np.sort(cohort)

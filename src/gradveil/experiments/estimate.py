@@ -1,11 +1,11 @@
 """What a plan would take, found by training a few clients of it for real and throwing them away."""
 
+import math
 import resource
 import sys
 import time
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from gradveil import keys, tree
@@ -34,7 +34,7 @@ def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, False)
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
     engine = build_engine(plan, population, options)
-    few = np.arange(min(plan.cohort, 2 * jax.local_device_count()))
+    few = np.arange(min(plan.cohort, engine.at_once))
     task = task_for(plan, 0, state.params, state.memory, keys.named(roots.private, "round", 0))
     engine.train(task, few)
     began = time.perf_counter()
@@ -42,7 +42,7 @@ def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
     trained = time.perf_counter()
     score(plan.model, state.params, dataset.test)
     tested = time.perf_counter()
-    a_round = (trained - began) * plan.cohort / len(few) + (tested - trained)
+    a_round = (trained - began) * math.ceil(plan.cohort / len(few)) + (tested - trained)
     parameters = tree.size(state.params)
     gathered = 3 * 4 * parameters * plan.cohort
     return Estimate(a_round * plan.rounds, _peak_memory() + gathered, parameters, population.copies)

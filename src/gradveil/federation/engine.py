@@ -44,5 +44,9 @@ _PARTITION = 0x70617274  # keeps this stream apart from others of the same seed
 class Engine(Protocol):
     """Trains a cohort: on this machine one client after another, mapped over its cores, or on many machines."""
 
+    @property
+    def at_once(self) -> int:
+        """How many clients one call trains together; fewer take as long."""
+
     def train(self, task: Task, cohort: Array) -> Reports:
         """Let every client of the cohort (numbers, any order) do the task; reports come sorted by client."""
