@@ -30,7 +30,7 @@ TABLES = {
     "server": (0.01, 0.03, 0.1, 0.3),
     "example": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1),
 }
-PICTURES = {"plain": (0.03, 0.1), "server": (0.03, 0.1), "example": (0.001, 0.003, 0.01, 0.03)}
+PICTURES = {"plain": (0.003, 0.01, 0.03, 0.1), "server": (0.03, 0.1), "example": (0.001, 0.003, 0.01, 0.03)}
 BUDGETS = {
     "mnist": {"cohort": 20, "rounds": 3},
     "cifar10": {"cohort": 20, "rounds": 3},
