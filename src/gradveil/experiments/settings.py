@@ -61,7 +61,7 @@ PRESETS: dict[str, Preset] = {
         batch=5,
         rounds=100,
         model=Cnn(),
-        rates=Rates(plain=0.1, server=0.03, example=0.03),
+        rates=Rates(plain=0.1, server=0.1, example=0.03),
     ),
     "cifar10": Preset(
         client_size=400,
