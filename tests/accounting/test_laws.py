@@ -271,7 +271,8 @@ def test_who_sees_more_learns_more(batches, adjacency, cohorts, copies):
     held = ledger(example_sampling=batches, cohort_sampling=cohorts, copies=copies, touches=1)
     seen = [epsilon(threat, held, adjacency) for threat in ("central", "central-visible", "server", "type2-secret")]
     assert seen == sorted(seen)
-    assert epsilon("type2-known", held, adjacency) >= seen[-1] - GRID
+    known = epsilon("type2-known", held, adjacency)
+    assert known > 1.1 * seen[-1] if batches == "poisson" else known == seen[-1]
     assert epsilon("client-central", held, adjacency) <= epsilon("client-server", held, adjacency)
     if copies == 1:
         assert epsilon("client-server", held, adjacency) >= seen[2]

@@ -167,7 +167,9 @@ def test_rounds_compose_and_copies_are_drawn_anew():
         twice = pld_of_rounds(rounds, 1, RATE, 1e-5, "add-remove", secret)
         assert pld_of_rounds(rounds[:1], 2, RATE, 1e-5, "add-remove", secret) == pytest.approx(twice, rel=1e-9)
         assert pld_of_rounds(rounds[:1], 1, RATE, 1e-5, "add-remove", secret) < twice
-    assert pld_of_rounds(rounds, 1, 1.0, 1e-5, "add-remove", True) == pld([Step(Z, QUERY, 4)], 1e-5)
+    for copies in (1, 3):
+        always = pld_of_rounds(rounds, copies, 1.0, 1e-5, "add-remove", True)
+        assert always == pld([Step(Z, QUERY, 4 * copies)], 1e-5)
     assert pld_of_rounds([], 1, RATE, 1e-5, "add-remove", True) == 0
 
 
