@@ -350,7 +350,6 @@ def test_participations_are_charged_to_the_rounds_with_least_noise():
     assert epsilon("server", Ledger(held, 2)) == pytest.approx(epsilon("server", Ledger(held[1::2], 2)), rel=1e-9)
 
 
-@pytest.mark.xfail(reason="worst() compares only the smallest multiplier of a round", strict=True)
 def test_a_round_that_is_loud_throughout_costs_more_than_one_that_ends_loud():
     held = (release(0, sigmas=(15.0, 15.0, 4.85)), release(1, sigmas=(4.85,) * 3))
     assert worst(held, 1)[0].round == 1
@@ -423,7 +422,6 @@ def test_count_and_update_of_a_client_add_up_as_one_gaussian():
     assert epsilon("central", held) == pytest.approx(gaussian_epsilon(math.hypot(1 / Z, 1 / 10), DELTA), abs=1e-9)
 
 
-@pytest.mark.xfail(reason="_one_round samples the count at B / |D_i| even where batches are not random", strict=True)
 def test_a_fixed_pass_does_not_amplify_the_count_either():
     held = with_counts(ledger(1, example_sampling="fixed-pass", touches=1, cohort_rate=1.0), 10.0)
     assert epsilon("central", held) >= gaussian_epsilon(math.hypot(1 / Z, 1 / 10), DELTA) - GRID

@@ -84,7 +84,7 @@ def test_quantile_finds_its_quantile_from_far_below_and_far_above(start, gamma, 
 
 def test_quantile_draws_count_noise_in_units_of_the_expected_count():
     clip = Quantile(1.0, count_noise=0.05, eta=0.2)
-    many = jax.vmap(lambda k: clip.learn(jnp.asarray(1.0), jnp.asarray(20.0), jnp.asarray(40.0), k))
+    many = jax.vmap(lambda k: clip.learn(jnp.asarray(1.0), jnp.asarray(0.0), jnp.asarray(40.0), k))
     moves = np.log(np.asarray(many(jax.random.split(jax.random.key(0), 4000))))
     assert moves.mean() == pytest.approx(0, abs=4 * 0.01 / np.sqrt(4000))
     assert moves.std() == pytest.approx(0.2 * 0.05, rel=0.05)

@@ -15,7 +15,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting.rdp import rdp_privacy_accountant
 
-from gradveil.accounting.steps import Steps, is_noiseless, rounded
+from gradveil.accounting.steps import Step, Steps, is_noiseless, rounded
 
 ORDERS = (1.25, 1.5, 1.75, 2, 2.25, 2.5, 3, 3.5, 4, 4.5, *range(5, 64), 128, 256, 512)
 Array = np.ndarray[Any, Any]
@@ -43,12 +43,35 @@ def rdp(steps: Steps, delta: float) -> float:
 
 
 def _divergence(steps: Steps) -> Array:
-    """Sum the Renyi divergences of all steps over ORDERS; multipliers are rounded down to at most 100 levels."""
-    coarse, _ = rounded(steps)
+    """Sum the Renyi divergences of all steps over ORDERS.
+
+    Beyond 100 different multipliers, divergences at whole orders a are interpolated: there exp((a - 1) rdp) is a sum of
+    exponentials in 1 / z^2 with positive weights, so a chord lies above it. At other orders z is rounded down.
+    """
     total = np.zeros(len(ORDERS))
-    for step in coarse:
-        total += step.times * _one(step.z, step.q)
+    for q in {step.q for step in steps if step.times}:
+        here = [step for step in steps if step.q == q and step.times]
+        coarse, _ = rounded(here)
+        exact = len({step.z for step in here}) == len({step.z for step in coarse})
+        total += sum(s.times * _one(s.z, q) for s in coarse) if exact else _interpolated(here, q)
     return total
+
+
+def _interpolated(steps: list[Step], q: float) -> Array:
+    z, times = np.array([s.z for s in steps]), np.array([s.times for s in steps])
+    edges = np.geomspace(z.min(), z.max(), 100)
+    edges[0], edges[-1] = z.min(), z.max()
+    levels = np.array([_one(float(edge), q) for edge in edges])  # [level, order]
+    low = np.clip(np.searchsorted(edges, z, side="right") - 1, 0, len(edges) - 2)
+    weight = (z**-2 - edges[low + 1] ** -2) / (edges[low] ** -2 - edges[low + 1] ** -2)
+    power = np.array(ORDERS) - 1
+    chords = np.logaddexp(
+        np.log(np.maximum(weight, 1e-300))[:, None] + power * levels[low],
+        np.log(np.maximum(1 - weight, 1e-300))[:, None] + power * levels[low + 1],
+    )
+    whole = np.array([order == int(order) and order >= 2 for order in ORDERS])
+    summed: Array = times @ np.where(whole, chords / power, levels[low])
+    return summed
 
 
 @contextmanager

@@ -34,11 +34,12 @@ def rounded(steps: Steps, levels: int = 100) -> tuple[tuple[Step, ...], float]:
     if len({step.z for step in kept}) <= levels or not noisy:
         return kept, 0.0
     edges = np.geomspace(min(noisy), max(noisy), levels)
+    edges[0] = min(noisy)
     lowered: dict[tuple[float, float], int] = {}
     for step in kept:
-        below = int(np.searchsorted(edges, step.z * (1 + 1e-12), side="right")) - 1
-        z = float(edges[max(below, 0)]) if step.z > 0 else 0.0
-        lowered[min(z, step.z), step.q] = lowered.get((min(z, step.z), step.q), 0) + step.times
+        below = int(np.searchsorted(edges, step.z, side="right")) - 1
+        z = float(edges[below]) if step.z > 0 else 0.0
+        lowered[z, step.q] = lowered.get((z, step.q), 0) + step.times
     coarse = tuple(Step(z, q, n) for (z, q), n in sorted(lowered.items()))
     return coarse, rho(coarse) / rho(kept) - 1 if min(step.z for step in kept) > 0 else 0.0
 

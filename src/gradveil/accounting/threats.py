@@ -10,7 +10,7 @@ client-central, client-server   as central and server, for all records of one cl
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
@@ -67,6 +67,7 @@ HIDDEN = (
     "show it, so quote central-visible instead."
 )
 REPLACEMENT = "Sampling with replacement may put a record into a batch B times, which is assumed here."
+CUT = "So much is lost already that the rare cut of a Poisson batch to its capacity is not covered by delta any more."
 COPIES = "Some records are held by several clients; every copy is counted."
 
 
@@ -77,7 +78,7 @@ def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[s
 
 def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:
     """Account a ledger against one adversary."""
-    loss = _refusal(ledger) or THREATS[threat](ledger, _less_overflow(ledger, delta), adjacency)
+    loss = _refusal(ledger) or _with_cut_batches(ledger, delta, adjacency, THREATS[threat])
     first = ledger.sums[0] if ledger.sums else None
     by_client = threat.startswith("client") or (first is not None and first.unit == "client")
     seeded = (guarantee.SEEDED,) if ledger.noise_source == "seeded" else ()
@@ -111,25 +112,55 @@ def _refusal(ledger: Ledger) -> Loss | None:
     return None
 
 
-def _less_overflow(ledger: Ledger, delta: float) -> float:
-    """Keep back the probability that some batch of the unit was cut, so that delta holds as a whole."""
-    batches = sum(len(r.sigmas) * r.copies for r in ledger.sums if r.example_sampling == "poisson")
-    return max(delta - OVERFLOW * batches, 1e-300)
+def _with_cut_batches(ledger: Ledger, delta: float, adjacency: str, threat: Threat) -> Loss:
+    """Account with the part of delta that is left when Poisson batches may be cut, with probability eta in all.
+
+    Cutting turns (epsilon, d) into (epsilon, d + (1 + e^epsilon) eta), so that much of delta is kept back.
+    """
+    cut = (r for r in ledger.sums if r.unit == "example" and r.example_sampling == "poisson")
+    eta = OVERFLOW * sum(len(r.sigmas) * r.copies for r in cut)
+    kept = 1e-6 * delta if eta else 0.0
+    for _ in range(3):
+        loss = threat(ledger, delta - kept, adjacency)
+        needed = eta * (1 + math.exp(min(loss.epsilon, 700.0)))
+        if needed <= kept:
+            return loss
+        kept = 2 * needed
+        if kept >= delta / 2:
+            break
+    return Loss(math.inf if eta else loss.epsilon, (*loss.caveats, CUT) if eta else loss.caveats)
 
 
 def worst(releases: Sequence[Release], participations: int) -> tuple[Release, ...]:
     """Give the rounds of a client that took part that often, in those rounds that cost most."""
-    return tuple(sorted(releases, key=lambda r: min(r.multipliers))[: max(participations, 0)])
+    return tuple(sorted(releases, key=lambda r: -_cost(r))[: max(participations, 0)])
 
 
-def _batches(release: Release, rate: float | None = None) -> tuple[Step, ...]:
-    """Give one participation of a record as steps: how often it is in a batch, and behind how much noise."""
-    z = release.multipliers
+def _cost(release: Release) -> float:
+    """Give what a round's steps cost a record that they may hold: sum 1 / z^2 over the batches that can hold it."""
+    held = (
+        sorted(release.multipliers)[: release.touches]
+        if release.example_sampling == "fixed-pass"
+        else release.multipliers
+    )
+    return math.fsum(1 / z**2 for z in held)
+
+
+def _batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
+    """Give one participation of a record as steps: how often it is in a batch, and behind how much noise.
+
+    A count is made on the first batch, so both are released together: 1 / z^2 of that step is the sum of theirs.
+    """
+    z = list(release.multipliers)
+    if release.example_sampling == "replacement":
+        z = [s / release.expected for s in z]
+    if count is not None:
+        most = release.expected if release.example_sampling == "replacement" else 1.0
+        noise = count.multipliers[0] / most
+        z[0] = 1 / math.hypot(1 / z[0], 1 / noise) if noise > 0 else 0.0
     if release.example_sampling == "poisson":
-        return grouped(z, release.example_rate if rate is None else rate)
-    if release.example_sampling == "fixed-pass":
-        return grouped(sorted(z)[: release.touches] if release.touches <= len(z) else z, 1.0)
-    return grouped([s / release.expected for s in z], 1.0)
+        return grouped(z, release.example_rate)
+    return grouped(sorted(z)[: release.touches] if release.example_sampling == "fixed-pass" else z, 1.0)
 
 
 def _remarks(release: Release) -> tuple[str, ...]:
@@ -197,15 +228,15 @@ def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss
     rounds = [_one_round(r, counted.get(r.round)) for r in ledger.sums]
     copies = first.copies if first.unit == "example" else 1
     epsilon = tight.pld_of_rounds(rounds, copies, first.cohort_rate, delta, adjacency, hidden)
-    at_most = server(ledger, delta, adjacency).epsilon  # who sees only models sees no more than the server
+    # Who sees only models sees no more than a server in whose every round the client took part.
+    at_most = server(replace(ledger, participations=len(ledger.sums)), delta, adjacency).epsilon
     return Loss(min(epsilon, at_most), _remarks(first) if first.unit == "example" else ())
 
 
 def _one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
     """Give what one participation puts into the model: batches, or an update behind the noise that reaches the mean."""
     if release.unit == "example":
-        counted = grouped(count.multipliers, release.example_rate) if count is not None else ()
-        return merged(_batches(release), counted)
+        return _batches(release, count)
     added = math.sqrt(release.cohort) if release.surface == 1 and release.cohort_sampling == "fixed" else 1.0
     extra = grouped(count.multipliers, 1.0) if count is not None else ()
     return merged(grouped([z * added for z in release.multipliers], 1.0), extra)
@@ -240,7 +271,8 @@ def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     secret = first.cohort_sampling == "poisson"
     rounds = [_whole_client(r) for r in ledger.sums]
     epsilon = tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret)
-    return Loss(min(epsilon, client_server(ledger, delta, adjacency).epsilon))
+    always = replace(ledger, participations=len(ledger.sums))
+    return Loss(min(epsilon, client_server(always, delta, adjacency).epsilon))
 
 
 THREATS: dict[str, Threat] = {

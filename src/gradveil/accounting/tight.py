@@ -48,7 +48,7 @@ def pld(steps: Steps, delta: float, adjacency: str = ADD_REMOVE) -> float:
     """Give epsilon of sampled Gaussian steps; replace-one moves a sum twice as far as add-remove."""
     if is_noiseless(steps):
         return math.inf
-    if all(step.q == 1 for step in steps):
+    if all(step.q == 1 for step in steps) or min((step.z for step in steps), default=1.0) < _BARE:
         reach = 2.0 if adjacency == REPLACE_ONE else 1.0
         return gaussian_epsilon(reach * math.sqrt(math.fsum(step.times / step.z**2 for step in steps)), delta)
     return largest_epsilon((losses(steps, way) for way in _DIRECTIONS[adjacency]), delta)
@@ -106,6 +106,8 @@ def _mixed_round(steps: Steps, rate: float, adjacency: str, secret: bool, interv
     return hidden(ways[0], ways[1], rate, interval, min(max(reach, 0.5), 100.0))
 
 
+_BARE = 0.05
+"""Below this multiplier sampling is given no credit: the grid would be huge and the loss is beyond use anyway."""
 _HOPELESS = 0.14
 """A round with a smaller multiplier loses so much that counting it as certain changes no decision, and is fast."""
 

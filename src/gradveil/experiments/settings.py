@@ -138,11 +138,14 @@ def fitted(method: Method, dataset: Dataset) -> Method:
 
 
 def resolve(name: str, dataset: Dataset, method: Method, changes: dict[str, Any]) -> Plan:
-    """Fill a plan: what the user changed, else the preset's; the learning rate follows the method's family."""
+    """Fill a plan: what the user changed, else the preset's, made to fit; the learning rate follows the family."""
     preset = preset_for(dataset)
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
     given = {name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__}
     settled = given | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes
-    if "cohort" not in changes:
-        settled["cohort"] = min(settled["cohort"], settled["clients"])
+    if isinstance(preset.partition, Iid) and "clients" in changes and "client_size" not in changes:
+        settled["client_size"] = max(1, len(dataset.train) // max(settled["clients"], 1))
+    for part, whole in (("cohort", "clients"), ("batch", "client_size")):
+        if part not in changes:
+            settled[part] = min(settled[part], settled[whole])
     return Plan(dataset=name, method=method, **settled)

@@ -47,7 +47,7 @@ def releases(plan: Plan, t: int, layers: int, copies: int) -> tuple[Release, ...
 
 
 def _count(plan: Plan, main: Release) -> tuple[Release, ...]:
-    """Give the release of a quantile clip's count: a unit changes it by 1, or by 1/2 once the count is centred."""
+    """Give the release of a quantile clip's count: a unit moves it by 1/2, so z is twice its noise."""
     clip = plan.method.clip
     if not isinstance(clip, Quantile):
         return ()

@@ -16,9 +16,10 @@ from gradveil.tree import Array, Tree
 class Quantile:
     """Flat clipping whose C follows the `gamma` quantile of the norms: C <- C exp(-eta (b - gamma)).
 
-    b = (number of units that were NOT clipped + N(0, (count_noise n)^2)) / n, where n is the expected number
-    of units a round. At the example surface only the first local step is counted, so that one record enters the
-    count at most once a round and client. Noise always uses the C that clipped; the new C serves the next round.
+    b is the noised fraction of units that were NOT clipped: 1/2 + (sum of +-1/2 + N(0, (count_noise n)^2)) / n, where n
+    is the expected number of units a round. At the example surface only the first local step is counted, so that one
+    record enters the count at most once a round and client. Noise always uses the C that clipped; the new C serves the
+    next round.
     """
 
     c: float
@@ -58,14 +59,14 @@ class Quantile:
         return jnp.asarray(memory)
 
     def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
-        """Count the units within C."""
+        """Count the units within C, each as 1/2 and each other one as -1/2, so that no unit moves it by more."""
         unclipped = joint_norms(facts.before)[:, 0] <= memory
-        return jnp.sum(facts.mask * unclipped)
+        return jnp.sum(facts.mask * (unclipped - 0.5))
 
     def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Move C by the noised fraction of unclipped units."""
         noised = summed + self.count_noise * expected * jax.random.normal(key, ())
-        return memory * jnp.exp(-self.eta * (noised / expected - self.gamma))
+        return memory * jnp.exp(-self.eta * (noised / expected + 0.5 - self.gamma))
 
 
 @dataclass(frozen=True, slots=True)
