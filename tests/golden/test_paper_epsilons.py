@@ -259,3 +259,16 @@ def test_a_clients_ledger_is_accounted_with_the_papers_extra_step(rounds, printe
 
 def test_the_paper_has_nothing_to_say_without_noise():
     assert as_the_paper_accounts(Ledger((), 0), DELTA, 10) == {}
+
+
+@pytest.mark.parametrize(("decay", "rounds"), [("linear", 95), ("staircase", 95), ("exponential", 96)])
+def test_the_moments_accountant_itself_exhausts_the_budget_in_the_printed_round(decay, rounds):
+    step = np.arange(10_000)
+    per_step = {
+        "linear": step / 10_000 + 0.3074675,
+        "staircase": 0.1 * (step // 1_000) + 0.3574675,
+        "exponential": np.exp(1.664 * step / 10_000 - 1.1809),
+    }[decay]
+    sigmas = (math.sqrt(2 * math.log(1.25e5)) / per_step).tolist()
+    before, after = (moments(grouped(sigmas[: 100 * t], 0.01), 1e-5) for t in (rounds - 1, rounds))
+    assert before <= 0.8227 < after

@@ -91,6 +91,11 @@ def _remarks(one: Run, result: dict[str, Any]) -> list[str]:
     remarks = [f"Note on {one.dataset.name}: {note}" for note in one.dataset.notes]
     if one.population.copies > 1:
         remarks.append(f"{result['method']}: some records are held by {one.population.copies} clients; losses add up.")
+    if result["stopped_because"] == "budget":
+        remarks.append(
+            f"{result['method']}: stopped before round {result['rounds'] + 1}, whose release would have spent more "
+            f"than the {one.plan.max_epsilon:g} allowed by {one.plan.accountant} against {one.plan.threat_model}."
+        )
     if result["suggested_clip"]:
         low, high = result["suggested_clip"]
         remarks.append(f"{result['method']}: gradients suggest a clipping bound C from {low:.2f} to {high:.2f}.")
