@@ -81,8 +81,8 @@ def _train(plan: Plan, data: Dataset, folder: Path, resume: bool) -> Trained:
     run = runner.prepare(plan, data, folder, Options(resume=resume))
     for _ in runner.proceed(run):
         pass
-    runner.conclude(run)
-    return load(folder)
+    result = runner.conclude(run)
+    return Trained(plan, run.state.params, data.classes, data.shape, result)
 
 
 def load(folder: str | Path) -> Trained:

@@ -32,9 +32,11 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
     kinds = field.metadata.get("kinds")
     if kinds is None:
         return encode(value)
-    if type(value) not in kinds:
-        raise BadInput(f"{field.name} = {value!r}: only the parts that come with gradveil can be written to a file")
-    return {"kind": type(value).__name__, **encode(value)}
+    if not dataclasses.is_dataclass(value):
+        raise BadInput(f"{field.name} = {value!r}: only a dataclass can be written to a file")
+    cls = type(value)
+    own = cls in kinds  # a user's part is named by its module, and refused by `decode`: a file never imports code
+    return {"kind": cls.__name__ if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
 
 
 def decode(cls: type[Any], data: Any, where: str = "") -> Any:

@@ -50,7 +50,7 @@ def create(folder: Path, plan: Plan, dataset: Dataset) -> None:
 
 
 def _accept(folder: Path, plan: Plan, dataset: Dataset) -> None:
-    if read_plan(folder) != plan:
+    if read_toml(folder / PLAN) != codec.encode(plan):
         raise BadInput(f"out = {str(folder)!r}: holds a run of another plan; name a new folder")
     if read_json(folder / DATA)["sha256"] != dataset.digest():
         raise BadInput(f"out = {str(folder)!r}: its run saw other data of {dataset.name!r} than this")

@@ -161,13 +161,20 @@ def test_the_complaint_of_a_whole_method_is_readable_inside_a_plan():
     assert "method.method" not in refusal(Plan, plain)
 
 
-def test_a_part_that_is_not_listed_cannot_be_written():
+def test_a_part_of_ones_own_is_written_by_its_module_and_refused_when_read():
     @dataclass(frozen=True)
     class Oval(Circle):
         pass
 
-    with pytest.raises(BadInput, match=r"shape = .*Oval"):
-        codec.encode(Picture("a", 1, Oval(1.0)))
+    plain = codec.encode(Picture("a", 1, Oval(1.0)))
+    assert plain["shape"]["kind"].startswith(f"{__name__}:")
+    with pytest.raises(BadInput, match=r"shape\.kind = .*Oval"):
+        codec.decode(Picture, plain)
+
+
+def test_a_part_that_is_no_dataclass_cannot_be_written():
+    with pytest.raises(BadInput, match=r"shape = 'round'"):
+        codec.encode(Picture("a", 1, "round"))
 
 
 def test_a_digest_depends_on_every_value_and_on_nothing_else():

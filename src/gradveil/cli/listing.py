@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradveil.accounting.threats import THREATS
+from gradveil.accounting.threats import SEES
 from gradveil.cli.choices import pick
 from gradveil.cli.output import emit_json, table
 from gradveil.data.sources import describe
@@ -27,6 +27,6 @@ def listings() -> dict[str, dict[str, str]]:
     return {
         "methods": {name: entry.meaning for name, entry in METHODS.items()},
         "decays": DECAYS,
-        "threats": {name: " ".join((rule.__doc__ or "").split()) for name, rule in THREATS.items()},
+        "threats": {name: f"an adversary who sees {seen}" for name, seen in SEES.items()},
         "datasets": {source.name: source.meaning for source in describe()},
     }
