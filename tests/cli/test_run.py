@@ -240,6 +240,7 @@ def command(*arguments):
     return [sys.executable, "-m", "gradveil", *arguments]
 
 
+ROUNDS = 400
 LONGER = [
     "run",
     "--dataset",
@@ -259,27 +260,32 @@ LONGER = [
 
 @pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_in_the_same_parameters(tmp_path):
-    whole = subprocess.run(
-        command(*LONGER, "--method", "quantile", "--out", str(tmp_path / "whole"), "--json"),
-        check=True,
-        capture_output=True,
-    )
-    out, random, kills = tmp_path / "killed", np.random.default_rng(7), 0
-    start = command(*LONGER, "--method", "quantile", "--out", str(out), "--json")
-    while True:
+    long = [*LONGER, "--rounds", str(ROUNDS), "--method", "quantile", "--json"]
+    whole = subprocess.run(command(*long, "--out", str(tmp_path / "whole")), check=True, capture_output=True)
+    out, random, reached = tmp_path / "killed", np.random.default_rng(7), []
+    for wanted in (1, ROUNDS // 4, ROUNDS // 2):
         resume = command("run", "--resume", "--out", str(out), "--json")
-        with subprocess.Popen(resume if (out / "plan.toml").exists() else start, stdout=subprocess.PIPE) as process:
-            if kills == 4:
-                answer, _ = process.communicate()
-                break
-            wait_for_round(out, process, 4 * kills)
-            time.sleep(random.uniform(0, 0.4))
+        start = resume if (out / "plan.toml").exists() else command(*long, "--out", str(out))
+        with subprocess.Popen(start, stdout=subprocess.PIPE) as process:
+            wait_for_round(out, process, wanted)
+            time.sleep(random.uniform(0, 0.05))
             process.send_signal(signal.SIGKILL)
-            kills += 1
+        reached.append(len(store.read_metrics(out)))
+    assert all(0 < rounds < ROUNDS for rounds in reached), "every kill must hit a run that is under way"
+    assert reached == sorted(set(reached)), "every run must get further than the one before"
+    answer = subprocess.run(resume, check=True, capture_output=True).stdout
     assert json.loads(answer)["params_sha256"] == json.loads(whole.stdout)["params_sha256"]
-    rounds = [line["round"] for line in store.read_metrics(out)]
-    assert rounds == list(range(25))
-    assert store.restore(out / store.LATEST, blank(out)).participations.sum() == 25 * 4
+    assert [line["round"] for line in store.read_metrics(out)] == list(range(ROUNDS))
+    assert store.restore(out / store.LATEST, blank(out)).participations.sum() == ROUNDS * 4
+
+
+def test_lines_beyond_the_checkpoint_and_a_torn_line_are_cut_when_a_run_goes_on(capsys, out):
+    whole = ask(capsys, *SMALL, "--out", str(out))
+    before = (out / "metrics.jsonl").read_text()
+    torn = before.splitlines()[-1].replace('"round": 2', '"round": 3') + '\n{"round": 4, "accu'
+    (out / "metrics.jsonl").write_text(before + torn)
+    assert ask(capsys, "run", "--resume", "--out", str(out))["params_sha256"] == whole["params_sha256"]
+    assert (out / "metrics.jsonl").read_text() == before
 
 
 def blank(folder: Path):
@@ -294,7 +300,7 @@ def blank(folder: Path):
 def wait_for_round(folder: Path, process, wanted: int):
     """Wait until the run has written some more rounds, so that each kill hits another stretch of training."""
     while process.poll() is None and len(store.read_metrics(folder)) < wanted:
-        time.sleep(0.02)
+        time.sleep(0.005)
 
 
 @pytest.mark.slow
