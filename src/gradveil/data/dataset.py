@@ -26,13 +26,23 @@ class Split:
         return len(self.y)
 
 
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One feature of a table and its places start..stop-1 in a row: a number has one, a choice has one a level."""
+
+    name: str
+    start: int
+    stop: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
     """Three splits and public facts.
 
     `validation` is a split held out of training for choosing settings (None where the paper has none);
     `test` is what accuracies are reported on. `own` marks a user's own data, for which noise is secret by
-    default and true records are not shown. `notes` are sentences for the user (missing values, scaling).
+    default and true records are not shown. `notes` are sentences for the user (missing values, scaling). `features`
+    says which places of a table row belong together; empty for pictures.
     """
 
     name: str
@@ -42,6 +52,7 @@ class Dataset:
     classes: tuple[str, ...]
     own: bool = False
     notes: tuple[str, ...] = ()
+    features: tuple[Feature, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

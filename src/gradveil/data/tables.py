@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradveil.data.dataset import Array, Dataset, Split
+from gradveil.data.dataset import Array, Dataset, Feature, Split
 from gradveil.data.split import part, quarter
 
 STATISTICS_NOTE = "columns are standardised with the mean and deviation of the training rows, which no epsilon covers"
@@ -35,6 +35,11 @@ _LEVELS: dict[int, str] = {
     "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
 }
 
+_ADULT_COLUMNS = (
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
+    "capital-loss hours-per-week native-country"
+).split()
+
 
 def adult(train_file: bytes, test_file: bytes) -> Dataset:
     """Encode all 48842 rows of both files as 105 features: 6 scaled numbers, then 99 levels as 0 or 1.
@@ -50,7 +55,16 @@ def adult(train_file: bytes, test_file: bytes) -> Dataset:
         "numbers are scaled by public constants, so scaling costs no privacy",
         f"{missing} of {len(rows)} rows have a missing value, which is zero in all levels of its column",
     )
-    return Dataset("adult", part(x, y, train), None, part(x, y, test), ("<=50K", ">50K"), notes=notes)
+    splits = part(x, y, train), part(x, y, test)
+    return Dataset("adult", splits[0], None, splits[1], ("<=50K", ">50K"), notes=notes, features=_adult_features())
+
+
+def _adult_features() -> tuple[Feature, ...]:
+    """Name the 14 features and the places of each: 6 numbers, then the levels in the order of their columns."""
+    names = [_ADULT_COLUMNS[place] for place, *_ in _NUMERIC] + [_ADULT_COLUMNS[place] for place in _LEVELS]
+    widths = [1] * len(_NUMERIC) + [len(levels.split()) for levels in _LEVELS.values()]
+    ends = np.cumsum(widths)
+    return tuple(Feature(n, int(e - w), int(e)) for n, w, e in zip(names, widths, ends, strict=True))
 
 
 def _adult_rows(content: bytes) -> list[list[str]]:
@@ -93,7 +107,8 @@ def cancer() -> Dataset:
     x = standardise(raw.data, train)
     classes = tuple(str(name) for name in raw.target_names)
     splits = part(x, raw.target, train), part(x, raw.target, test)
-    return Dataset("cancer", splits[0], None, splits[1], classes, notes=(STATISTICS_NOTE,))
+    features = tuple(Feature(str(name), i, i + 1) for i, name in enumerate(raw.feature_names))
+    return Dataset("cancer", splits[0], None, splits[1], classes, notes=(STATISTICS_NOTE,), features=features)
 
 
 def synthetic(seed: int) -> Dataset:

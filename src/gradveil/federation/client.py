@@ -50,13 +50,13 @@ def begin(work: Work, task: Task) -> Progress:
 
 def step(work: Work, task: Task, holding: Holding, before: Progress, index: Array) -> Progress:
     """Do local step `index`: pick a batch, let its gradients cross the example surface, descend."""
-    picking, crossing = (keys.named(_client_key(task, holding), purpose, index) for purpose in ("batch", "example"))
-    picked = work.sampling.pick(picking, index, work.size, work.batch)
+    crossing = keys.named(_client_key(task, holding), "example", index)
+    chosen = picked(work, task, holding, index)
     capacities = work.sampling.capacities(work.size, work.batch)
-    moves = [partial(_descend, work, task, holding, before, _Lot(n, index, picked, crossing)) for n in capacities]
+    moves = [partial(_descend, work, task, holding, before, _Lot(n, index, chosen, crossing)) for n in capacities]
     if len(moves) == 1:
         return moves[0]()
-    after: Progress = jax.lax.switch(jnp.searchsorted(jnp.asarray(capacities), picked.real), moves)
+    after: Progress = jax.lax.switch(jnp.searchsorted(jnp.asarray(capacities), chosen.real), moves)
     return after
 
 
@@ -70,6 +70,26 @@ def finish(work: Work, task: Task, holding: Holding, after: Progress) -> Report:
     if _example_gradients(rule):
         return Report(crossing.used, after.note, jax.tree.map(lambda m: m / work.steps, after.measures))
     return Report(crossing.used, crossing.note, crossing.measures)
+
+
+def picked(work: Work, task: Task, holding: Holding, index: Array) -> Picked:
+    """Choose the batch of local step `index`."""
+    key = keys.named(_client_key(task, holding), "batch", index)
+    return work.sampling.pick(key, index, work.size, work.batch)
+
+
+def seen(work: Work, task: Task, holding: Holding, before: Progress, index: Array) -> Crossing:
+    """Let the batch of local step `index` cross the example surface once more, to see what it shows there.
+
+    Draws the very noise that `step` draws; runs on the host, since the number of real examples decides shapes.
+    """
+    rule, chosen = work.kind.bind(task.numbers), picked(work, task, holding, index)
+    real = int(chosen.real)
+    capacity = next(n for n in work.sampling.capacities(work.size, work.batch) if n >= real)
+    mask = (jnp.arange(capacity) < real).astype(jnp.float32)
+    gradients = units(work, before.params, holding, chosen.positions[:capacity])
+    key = keys.named(_client_key(task, holding), "example", index)
+    return cross(Surface.EXAMPLE, rule, gradients, mask, work.batch, task.sigmas[index], task.memory, key)
 
 
 def units(work: Work, params: Tree, holding: Holding, positions: Array) -> Tree:

@@ -36,7 +36,7 @@ def releases(plan: Plan, t: int, layers: int, copies: int) -> tuple[Release, ...
         share=plan.method.share,
         example_sampling=plan.sampling.name,
         example_rate=plan.batch / plan.client_size,
-        touches=_touches(plan),
+        touches=touches(plan),
         cohort_sampling=plan.cohort_sampling.value,
         cohort_rate=plan.cohort / plan.clients,
         cohort=plan.cohort,
@@ -74,7 +74,7 @@ def _expected(plan: Plan) -> int:
     return {Surface.EXAMPLE: plan.batch, Surface.UPDATE: 1, Surface.SERVER: plan.cohort}[plan.method.surface]
 
 
-def _touches(plan: Plan) -> int:
+def touches(plan: Plan) -> int:
     """Count the batches of one participation that can hold a given record."""
     if isinstance(plan.sampling, FixedPass):
         return math.ceil(plan.local_steps * plan.batch / plan.client_size)

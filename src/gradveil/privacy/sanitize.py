@@ -77,6 +77,16 @@ def cross(
     return Crossing(used, Seen(released, lot), measures, rule.clip.note(facts, used, std, memory))
 
 
+def unnoised(rule: Rule, lot: Tree, expected: float, memory: Tree) -> Tree:
+    """Give what a lot of real units would show where the rule acts if no noise were drawn: clip -> mean.
+
+    Pruning is left out, since it may be random; whoever compares looks only at coordinates that were let through.
+    """
+    entered = rule.clip.enter(lot, memory)
+    scales = rule.clip.scales(tree.layer_norms(entered), memory)
+    return rule.clip.leave(tree.weighted_sum(scales / expected, entered), memory)
+
+
 def _noise_each(lot: Tree, mask: Array, std: Array, key: Array) -> Tree:
     keys = jax.random.split(key, mask.shape[0])
     return jax.vmap(lambda unit, k: tree.add_scaled(unit, tree.gaussian(k, unit), std))(lot, keys)

@@ -1,0 +1,51 @@
+"""The closed form: a dense first layer with a bias gives its input away, one division a value."""
+
+from dataclasses import dataclass, field
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil.attacks.found import Found
+from gradveil.attacks.labels import Counts, Depending, Labels, Sign
+from gradveil.attacks.leak import Leak, fused
+from gradveil.errors import BadInput
+from gradveil.tree import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Analytic:
+    """x = dW[:, i] / db[i] for the hidden unit i with the largest |db[i]| (Phong et al.).
+
+    For one example dW = x d^T and db = d, so the quotient is exact at every unit that is not dead; for a batch it is a
+    mix of examples, and each guess takes another unit.
+    """
+
+    name: str = "analytic"
+    labels: Labels = field(default_factory=lambda: Depending(Sign(), Counts()))
+    most: int = 64
+    restarts: int = 1
+
+    def refuse(self, leak: Leak) -> None:
+        """Refuse a model whose first layer is not dense with a bias, the only kind that gives its input away."""
+        leaves = jax.tree.leaves(leak.readings[0].gradient)
+        inputs = int(np.prod(leak.stage.shape))
+        dense = len(leaves) > 1 and leaves[0].ndim == 2 and leaves[0].shape[0] == inputs
+        if not dense or leaves[1].shape != leaves[0].shape[1:]:
+            raise BadInput(
+                f"attack = {self.name}: needs a model whose first layer is dense and has a bias, such as Mlp(bias=True)"
+            )
+
+    def prepared(self, leak: Leak, key: Array) -> "Analytic":
+        """Nothing is learned beforehand."""
+        return self
+
+    def __call__(self, leak: Leak, key: Array) -> Found:
+        """Divide."""
+        n = min(leak.stage.examples, self.most)
+        reading = jax.tree.map(lambda a: a[0], fused(leak))
+        weights, bias = jax.tree.leaves(reading.gradient)[:2]
+        units = jnp.resize(jnp.argsort(-jnp.abs(bias)), (n,))
+        quotients = (weights[:, units] / bias[units]).T.reshape(1, n, *leak.stage.shape)
+        one = np.ones(1, np.int32)
+        return Found(np.asarray(quotients), self.labels(leak, n), np.zeros(1), one, one)

@@ -1,0 +1,69 @@
+"""How far a guess's gradient is from the one that was read."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from gradveil.tree import Array, Tree
+
+
+class Distance(Protocol):
+    """A rule (read, guessed, std, weights) -> scalar; weights are 1, or 0 for coordinates that were held back."""
+
+    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+        """Compare two gradients; `std` is the noise on what was read."""
+
+
+def _total(tree: Tree) -> Array:
+    """Sum all coordinates of all layers."""
+    total: Array = sum(jnp.sum(leaf) for leaf in jax.tree.leaves(tree))  # type: ignore[assignment]
+    return total
+
+
+def inner(a: Tree, b: Tree, weights: Tree) -> Array:
+    """Give the sum over coordinates of weights a b."""
+    return _total(jax.tree.map(lambda u, v, w: w * u * v, a, b, weights))
+
+
+@dataclass(frozen=True, slots=True)
+class SquaredL2:
+    """sum_i (y_i - g_i)^2, as DLG and CPL."""
+
+    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+        """Sum squares over all layers alike."""
+        return _total(jax.tree.map(lambda y, g, w: w * jnp.square(y - g), read, guessed, weights))
+
+
+@dataclass(frozen=True, slots=True)
+class Cosine:
+    """1 - <y, g> / (||y|| ||g||), as GradInv: only the direction counts, so a clipped gradient matches as well."""
+
+    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+        """Compare directions over all layers together."""
+        lengths = inner(read, read, weights) * inner(guessed, guessed, weights)
+        return 1 - inner(read, guessed, weights) * jax.lax.rsqrt(jnp.maximum(lengths, 1e-30))
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """sum_i (y_i - g_i)^2 / (2 s_i^2): minus the log-likelihood under the true Gaussian noise, up to a constant.
+
+    A reading without noise is given the relative noise `least` (of the root mean square of y), or nothing but an exact
+    match would count.
+    """
+
+    least: float = 1e-3
+
+    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+        """Weigh each coordinate by its precision."""
+        count = jnp.maximum(_total(weights), 1.0)
+        floor = self.least * jnp.sqrt(inner(read, read, weights) / count) + 1e-12
+        scaled = jax.tree.map(
+            lambda y, g, s, w: w * jnp.square((y - g) / jnp.maximum(s, floor)), read, guessed, std, weights
+        )
+        return _total(scaled) / 2
+
+
+DISTANCES = (SquaredL2(), Cosine(), Likelihood())

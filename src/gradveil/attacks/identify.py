@@ -1,0 +1,38 @@
+"""Which of n candidates was used? The question of Hayes et al., whose answer no picture measure can flatter."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.stats import norm
+
+from gradveil.attacks.labels import likelihood
+from gradveil.attacks.leak import Host, Leak, Reading, Stage, fused
+from gradveil.tree import Array
+
+
+def log_likelihoods(leak: Leak, x: Host, y: Host) -> Host:
+    """Give log p(readings | candidate) of n candidates, up to a constant: x [n, L B, ...], y [n, L B] -> [n].
+
+    A candidate is everything behind a reading: the adversary is granted the other examples of the batch.
+    """
+    return np.asarray(_scores(leak.stage, fused(leak), jnp.asarray(x), jnp.asarray(y)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _scores(stage: Stage, readings: Reading, x: Array, y: Array) -> Array:
+    def of(candidate: tuple[Array, Array]) -> Array:
+        def under(reading: Reading) -> Array:
+            shown = stage.replay(reading.params, reading.memory, *candidate)
+            return likelihood(reading.gradient, shown, reading.std)
+
+        return jnp.sum(jax.lax.map(under, readings))
+
+    scores: Array = jax.lax.map(of, (x, y))
+    return scores
+
+
+def bound(mu: float, n: int) -> float:
+    """Give the largest success against a mu-GDP release with n equally likely candidates: Phi(Phi^-1(1/n) + mu)."""
+    return float(norm.cdf(norm.ppf(1 / n) + mu))

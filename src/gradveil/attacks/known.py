@@ -1,0 +1,62 @@
+"""What an adversary draws from public examples before it starts: means, and how examples vary."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil.attacks.leak import Host, Leak
+from gradveil.tree import Array
+
+MOST = 2000
+"""Public examples from which directions of variation are drawn; more change little and take long."""
+
+
+class Known(NamedTuple):
+    """Statistics of public examples, as arrays for compiled code; p is the number of values of one example.
+
+    mean [...]; class_means [classes, ...] (the mean where a class has no public example); low, high [...]: the range;
+    spread [p, k] and gains [k]: examples vary as mean + V diag(gains) z + floor w with z, w standard normal.
+    labels [n]: what the adversary holds for the labels of its n guesses.
+    """
+
+    mean: Array
+    class_means: Array
+    low: Array
+    high: Array
+    spread: Array
+    gains: Array
+    floor: Array
+    labels: Array
+
+
+def learn(leak: Leak, labels: Host) -> Known:
+    """Draw the statistics from the public examples of a leak."""
+    x, y = leak.public.x, leak.public.y
+    mean = x.mean(axis=0)
+    by_class = [x[y == c].mean(axis=0) if np.any(y == c) else mean for c in range(leak.stage.classes)]
+    spread, gains, floor = _variation(x[:MOST].reshape(min(len(x), MOST), -1))
+    return Known(
+        mean=jnp.asarray(mean, jnp.float32),
+        class_means=jnp.asarray(np.stack(by_class), jnp.float32),
+        low=jnp.asarray(x.min(axis=0), jnp.float32),
+        high=jnp.asarray(x.max(axis=0), jnp.float32),
+        spread=jnp.asarray(spread, jnp.float32),
+        gains=jnp.asarray(gains, jnp.float32),
+        floor=jnp.asarray(floor, jnp.float32),
+        labels=jnp.asarray(labels, jnp.int32),
+    )
+
+
+def _variation(rows: Host) -> tuple[Host, Host, Host]:
+    """Split the variance of rows [n, p] into principal directions and an even floor.
+
+    n examples cannot show more than n / 4 directions well; what the others carry is the floor, spread evenly.
+    """
+    n, p = rows.shape
+    kept = max(1, min(n // 4, p - 1))
+    _, sizes, directions = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    variances = sizes**2 / max(n - 1, 1)
+    kept = min(kept, len(variances))
+    floor = np.sqrt(max(variances[kept:].sum() / max(p - kept, 1), 1e-4))
+    return directions[:kept].T, np.sqrt(np.maximum(variances[:kept], floor**2)), np.asarray(floor)

@@ -1,0 +1,193 @@
+"""Whose classes are behind a gradient: label inference, from the last layer alone or from every coordinate.
+
+The gradient of the last dense layer at class c is (p_c - [y = c]) h: with h >= 0 (after ReLU or sigmoid), the column of
+the true class is the only negative one.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import nnls
+
+from gradveil import tree
+from gradveil.attacks.leak import Host, Leak, Reading, Stage, fused, last_layer, noise_std
+from gradveil.errors import BadInput
+from gradveil.models.gradients import per_example_gradients
+from gradveil.tree import Array, Tree
+
+PER_CLASS = 20
+"""Public examples of a class from which its typical gradient is averaged."""
+
+
+class Labels(Protocol):
+    """A rule (leak, n) -> labels int [n] of n guesses, or None if the attack is to find them itself."""
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Infer the labels, the likeliest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The labels are known, as some papers assume."""
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Give them; a leak without labels is refused."""
+        if leak.labels is None:
+            raise BadInput("leak: holds no labels, and this attack needs to be told them")
+        return np.resize(leak.labels, n)
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """The label is another unknown of the attack, a softmax over classes, as DLG."""
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Leave it to the attack."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """The class whose column points against all others, as iDLG; exact for one example, else the n most opposed."""
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Sort classes by the sum of inner products of their column with the other columns."""
+        weights, _ = last_layer(leak.stage, _first(leak).gradient)
+        products = np.asarray(weights.T @ weights)
+        return _most(np.sum(products, axis=1) - np.diag(products), n)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSums:
+    """The class with the smallest sum of its column, as CPL; for a batch the n smallest ones."""
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Sort classes by the sum of their column."""
+        weights, _ = last_layer(leak.stage, _first(leak).gradient)
+        return _most(np.asarray(jnp.sum(weights, axis=0)), n)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many examples of each class, from the last layer's column sums and bias, corrected by public examples.
+
+    The column sums of a batch are the mix of those of its classes; the typical ones are measured on public examples, so
+    that what a gradient shows of absent classes is taken off.
+    """
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Solve for the mix and round it to n labels."""
+        return _listed(unmix(leak, partial(_column_sums, leak.stage)), n)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedFilter:
+    """As Counts, but over every coordinate and weighted by the noise: what is left of a label under heavy noise."""
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Take the likeliest class for one example, the likeliest mix for more."""
+        if leak.stage.examples > 1:
+            return _listed(unmix(leak, _every_coordinate), n)
+        typical, reading = typical_gradients(leak), _first(leak)
+        std = noise_std(reading)
+        scores = jax.vmap(lambda g: likelihood(reading.gradient, g, std))(typical)
+        return _most(-np.asarray(scores), n)
+
+
+@dataclass(frozen=True, slots=True)
+class Depending:
+    """One rule where a single example is behind the gradient, another where there are several."""
+
+    one: Labels
+    several: Labels
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Choose by the number of examples."""
+        return (self.one if leak.stage.examples == 1 else self.several)(leak, n)
+
+
+LABELS = (Granted(), Joint(), Sign(), RowSums(), Counts(), MatchedFilter(), Depending(Sign(), Counts()))
+INFERENCES = {"sign": Sign(), "row-sums": RowSums(), "corrected": Counts(), "matched-filter": MatchedFilter()}
+"""The rules that infer labels, under the names of reports."""
+
+
+def likelihood(read: Tree, guessed: Tree, std: Tree) -> Array:
+    """Give log p(read | guessed) up to what does not depend on the guess; noise 0 counts as a small one."""
+    d = tree.size(read)
+    floor = 1e-3 * jnp.sqrt(sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(read)) / d) + 1e-12
+    terms = jax.tree.map(lambda y, g, s: jnp.sum(jnp.square((y - g) / jnp.maximum(s, floor))), read, guessed, std)
+    total: Array = sum(jax.tree.leaves(terms))  # type: ignore[assignment]
+    return -total / 2
+
+
+def typical_gradients(leak: Leak) -> Tree:
+    """Give the mean reading of each class over public examples, leaves [classes, ...]; zeros where there are none."""
+    x, y = leak.public.x, leak.public.y
+    rows = np.concatenate([np.flatnonzero(y == c)[:PER_CLASS] for c in range(leak.stage.classes)])
+    counts = np.bincount(y[rows], minlength=leak.stage.classes)
+    shares = jax.nn.one_hot(y[rows], leak.stage.classes).T / np.maximum(counts, 1)[:, None]
+    reading = _first(leak)
+    lot = _public_gradients(leak.stage, reading.params, jnp.asarray(x[rows]), jnp.asarray(y[rows]))
+    return jax.tree.map(lambda a: jnp.tensordot(shares, a, 1), lot)
+
+
+@partial(jax.jit, static_argnums=0)
+def _public_gradients(stage: Stage, params: Tree, x: Array, y: Array) -> Tree:
+    return per_example_gradients(stage.model, params, x, y)
+
+
+def unmix(leak: Leak, features: "Features") -> Host:
+    """Give each class's share of the examples: the non-negative mix of typical gradients nearest to what was read."""
+    reading = _first(leak)
+    read = np.asarray(features(tree.lot_of_one(reading.gradient)))[0]
+    typical = np.asarray(features(typical_gradients(leak)))
+    mix, _ = nnls(typical.T.astype(np.float64), read.astype(np.float64), maxiter=10_000)
+    total = float(mix.sum())
+    shares: Host = mix / total if total > 0 else np.full(len(mix), 1 / len(mix))
+    return shares
+
+
+class Features(Protocol):
+    """A map from a lot of gradients to rows [n, features]."""
+
+    def __call__(self, lot: Tree) -> Array:
+        """Give one row a unit."""
+
+
+def _column_sums(stage: Stage, lot: Tree) -> Array:
+    def one(gradient: Tree) -> Array:
+        weights, bias = last_layer(stage, gradient)
+        sums = jnp.sum(weights, axis=0)
+        return sums if bias is None else jnp.concatenate([sums, bias * weights.shape[0]])
+
+    return jax.vmap(one)(lot)
+
+
+def _every_coordinate(lot: Tree) -> Array:
+    return tree.flat(lot)
+
+
+def _first(leak: Leak) -> Reading:
+    """Take the first of the fused readings; labels are the same behind all of them."""
+    reading: Reading = jax.tree.map(lambda a: a[0], fused(leak))
+    return reading
+
+
+def _most(scores: Host, n: int) -> Host:
+    """Give the n classes of the smallest scores; beyond the number of classes, the smallest again."""
+    order = np.argsort(scores, kind="stable")
+    return np.resize(order, n)
+
+
+def _listed(shares: Host, n: int) -> Host:
+    """Round shares to n labels by largest remainders, the largest share first."""
+    exact = shares * n
+    counts = np.floor(exact).astype(int)
+    short = n - int(counts.sum())
+    counts[np.argsort(-(exact - counts), kind="stable")[:short]] += 1
+    order = np.argsort(-shares, kind="stable")
+    return np.repeat(order, counts[order])

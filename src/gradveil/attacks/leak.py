@@ -1,0 +1,145 @@
+"""What the adversary holds: readings, and the public facts of the training that they come from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil import tree
+from gradveil.errors import BadInput
+from gradveil.models.networks import Model, Shape
+from gradveil.surface import Surface
+from gradveil.tree import Array, Tree
+
+Host = np.ndarray[Any, Any]
+Replay = Callable[[Tree, Tree, Array, Array], Tree]
+"""(params, memory, x [L B, ...], y [L B]) -> the reading that these examples would have given without noise."""
+
+
+class Reading(NamedTuple):
+    """One thing that was read, in the units of a gradient: an update is divided by -lr L.
+
+    params: the parameters it was computed at. memory: the public state of the mechanism in that round.
+    std: the standard deviation of the noise on it, a tree that broadcasts to `gradient`; NaN where the noise follows
+    the data, so that the adversary has to read it off the release.
+    """
+
+    params: Tree
+    memory: Tree
+    gradient: Tree
+    std: Tree
+
+
+class Public(NamedTuple):
+    """Examples that anyone may have, none of them a client's: x [n, ...], y [n]."""
+
+    x: Host
+    y: Host
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A public fact about a table: one feature, the places it takes in a row, and whether it is one of several levels.
+
+    A feature of one place is a number; one of several places is 1 in one of them and 0 elsewhere.
+    """
+
+    name: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The public facts that decide an attack's program; compared and hashed by value.
+
+    batch B and steps L: the reading is the mean of L gradients of B examples each. `sparse` says that
+    coordinates were held back (pruned), which shows as zeros. `mu` is the Gaussian parameter of one reading if one
+    example is put in or left out, None where there is none.
+    """
+
+    model: Model
+    shape: Shape
+    classes: int
+    surface: Surface
+    view: str
+    batch: int
+    steps: int
+    replay: Replay
+    sparse: bool = False
+    mu: float | None = None
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def examples(self) -> int:
+        """How many examples are behind one reading."""
+        return self.batch * self.steps
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leak:
+    """All that an adversary has: the stage, one or more readings of the same examples, and public examples.
+
+    `labels` [L B] are given only to an adversary who is granted them.
+    """
+
+    stage: Stage
+    readings: tuple[Reading, ...]
+    public: Public
+    labels: Host | None = None
+
+    def __post_init__(self) -> None:
+        if not self.readings:
+            raise BadInput("leak: holds no reading, so there is nothing to attack")
+
+    @property
+    def mu(self) -> float | None:
+        """The Gaussian parameter of all readings together: sqrt(R) mu."""
+        return None if self.stage.mu is None else self.stage.mu * float(np.sqrt(len(self.readings)))
+
+
+def fused(leak: Leak) -> Reading:
+    """Stack the readings on a leading axis [R', ...], after averaging those taken at the very same parameters.
+
+    Their mean has the noise std / sqrt(R) and says all that the single ones say.
+    """
+    groups: dict[int, list[Reading]] = {}
+    for reading in leak.readings:
+        groups.setdefault(id(reading.params), []).append(reading)
+    means = [_mean(group) for group in groups.values()]
+    stacked: Reading = jax.tree.map(lambda *leaves: jnp.stack(leaves), *means)
+    return stacked
+
+
+def _mean(group: list[Reading]) -> Reading:
+    if len(group) == 1:
+        return group[0]._replace(std=noise_std(group[0]))
+    first, count = group[0], len(group)
+    gradient = jax.tree.map(lambda *leaves: sum(leaves) / count, *(r.gradient for r in group))
+    std = jax.tree.map(
+        lambda *leaves: jnp.sqrt(sum(jnp.square(s) for s in leaves)) / count, *(noise_std(r) for r in group)
+    )
+    return Reading(first.params, first.memory, gradient, std)
+
+
+def noise_std(reading: Reading) -> Tree:
+    """Give the noise of a reading; where it is not known, what the release itself shows: sqrt(mean of squares).
+
+    Over d coordinates that is right to about 1 / sqrt(2 d), as long as the noise outweighs the signal.
+    """
+    d = tree.size(reading.gradient)
+    shown = jnp.sqrt(sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(reading.gradient)) / d)
+    return jax.tree.map(lambda s: jnp.where(jnp.isnan(s), shown, jnp.asarray(s, jnp.float32)), reading.std)
+
+
+def last_layer(stage: Stage, gradient: Tree) -> tuple[Array, Array | None]:
+    """Give the gradient of the last dense layer, [inputs, classes], and of its bias [classes] if it has one."""
+    leaves = jax.tree.leaves(gradient)
+    if leaves[-1].ndim == 1 and len(leaves) > 1 and leaves[-2].ndim == 2 and leaves[-2].shape[1] == stage.classes:
+        return leaves[-2], leaves[-1]
+    if leaves[-1].ndim == 2 and leaves[-1].shape[1] == stage.classes:
+        return leaves[-1], None
+    raise BadInput("leak: its model does not end in a dense layer, from which labels are inferred")

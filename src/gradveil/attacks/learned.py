@@ -1,0 +1,171 @@
+"""A learned inverter: a small network from the noisy gradient to the example, trained on public examples.
+
+It is told the noise by seeing it, so at heavy noise it tends to the mean of what the gradient leaves possible: the
+ceiling of what a picture attack can get.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from gradveil import tree
+from gradveil.attacks.found import Found
+from gradveil.attacks.labels import Labels, MatchedFilter
+from gradveil.attacks.leak import Leak, Reading, Stage, fused
+from gradveil.errors import BadInput
+from gradveil.models.networks import Mlp
+from gradveil.tree import Array, Tree
+
+LARGEST = 100_000_000
+"""Values of public gradients that are held at once (400 MB)."""
+
+
+class Trained(NamedTuple):
+    """What was learned: the origin and directions of gradients, the scale along each, the network and the mean."""
+
+    origin: Array
+    directions: Array
+    scale: Array
+    network: Tree
+    mean: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Projects the gradient on the `kept` directions in which public gradients vary most, then a network of one layer.
+
+    Directions are orthonormal, so noise stays what it is; random ones would keep as much noise and less signal. Of all
+    stages of training, that which does best on a tenth of the public examples is kept.
+    """
+
+    name: str = "learned"
+    kept: int = 256
+    hidden: int = 512
+    steps: int = 2000
+    lot: int = 128
+    rate: float = 1e-3
+    labels: Labels = field(default_factory=MatchedFilter)
+    restarts: int = 1
+    trained: Trained | None = field(default=None, compare=False)
+
+    def refuse(self, leak: Leak) -> None:
+        """Refuse what one network cannot learn: readings of several examples, or at several parameters."""
+        if leak.stage.examples > 1:
+            raise BadInput(f"attack = {self.name}: needs readings of one example; use --batch 1 at surface 2")
+        if len({id(reading.params) for reading in leak.readings}) > 1:
+            raise BadInput(f"attack = {self.name}: needs readings at the same parameters")
+
+    def prepared(self, leak: Leak, key: Array) -> "Learned":
+        """Train on the public examples of a leak; serves all leaks at the same parameters and noise."""
+        reading = jax.tree.map(lambda a: a[0], fused(leak))
+        d = tree.size(reading.gradient)
+        rows = slice(0, max(200, LARGEST // d))
+        x, y = leak.public.x[rows], leak.public.y[rows]
+        gradients = _whitened(_shown(leak.stage, reading, jnp.asarray(x), jnp.asarray(y)), _std(reading))
+        noisy = float(jnp.max(tree.flat(tree.lot_of_one(reading.std)))) > 0
+        return replace(self, trained=_train(self, gradients, jnp.asarray(x).reshape(len(x), -1), noisy, key))
+
+    def __call__(self, leak: Leak, key: Array) -> Found:
+        """Ask the network once."""
+        assert self.trained is not None, "prepared() trains the network that is asked here"
+        reading = jax.tree.map(lambda a: a[0], fused(leak))
+        row = _whitened(tree.flat(tree.lot_of_one(reading.gradient)), _std(reading))
+        guess = _answer(self, self.trained, _features(self.trained, row))
+        one = np.ones(1, np.int32)
+        x = np.asarray(guess).reshape(1, 1, *leak.stage.shape)
+        return Found(x, self.labels(leak, 1), np.zeros(1), one, one)
+
+
+def _std(reading: Reading) -> Array:
+    """Give the noise as one row [1, d]; where there is none, 1 leaves the gradient as it is."""
+    spread = jax.tree.map(lambda s, g: jnp.broadcast_to(s, g.shape), reading.std, reading.gradient)
+    row = tree.flat(tree.lot_of_one(spread))
+    return jnp.where(row > 0, row, 1.0)
+
+
+def _whitened(rows: Array, std: Array) -> Array:
+    """Scale coordinates so that their noise is standard normal."""
+    return rows / std
+
+
+@partial(jax.jit, static_argnums=0)
+def _shown(stage: Stage, reading: Reading, x: Array, y: Array) -> Array:
+    """Give the noiseless readings of examples, one row each, [n, d]."""
+
+    def one(example: tuple[Array, Array]) -> Array:
+        shown = stage.replay(reading.params, reading.memory, example[0][None], example[1][None])
+        return tree.flat(tree.lot_of_one(shown))[0]
+
+    rows: Array = jax.lax.map(one, (x, y))
+    return rows
+
+
+def _train(attack: Learned, gradients: Array, x: Array, noisy: bool, key: Array) -> Trained:
+    """Fit the projection and the network."""
+    origin = gradients.mean(axis=0)
+    directions = _directions(gradients - origin, attack.kept)
+    features = (gradients - origin) @ directions
+    scale = jnp.sqrt(jnp.var(features, axis=0) + (1.0 if noisy else 0.0)) + 1e-12
+    begun = Trained(origin, directions, scale, _network(attack).init(key, (features.shape[1],), x.shape[1]), x.mean(0))
+    held = len(x) // 10
+    return _descend(attack, begun, features, x, held, noisy, key)
+
+
+def _directions(centred: Array, kept: int) -> Array:
+    """Give the principal directions of rows [n, d] as columns [d, k], through the smaller n x n matrix of products."""
+    rows = centred[: 4 * kept]
+    values, vectors = jnp.linalg.eigh(rows @ rows.T)
+    k = min(kept, len(rows) - 1)
+    columns = rows.T @ vectors[:, -k:] / jnp.sqrt(jnp.maximum(values[-k:], 1e-12))
+    return jnp.linalg.qr(columns)[0]
+
+
+def _network(attack: Learned) -> Mlp:
+    return Mlp(hidden=(attack.hidden,), bias=True)
+
+
+def _features(trained: Trained, rows: Array) -> Array:
+    return (rows - trained.origin) @ trained.directions
+
+
+def _answer(attack: Learned, trained: Trained, features: Array) -> Array:
+    """Give the guesses [n, p] for features [n, k]: the public mean plus what the network makes of them."""
+    moved = jax.vmap(partial(_network(attack).apply, trained.network))(features / trained.scale)
+    return trained.mean + moved
+
+
+def _descend(attack: Learned, begun: Trained, features: Array, x: Array, held: int, noisy: bool, key: Array) -> Trained:
+    """Minimise the mean squared error with fresh noise at every step; keep the best stage on held-out examples."""
+    rule = optax.adam(attack.rate)
+
+    def error(network: Tree, rows: Array, noise: Array) -> Array:
+        guesses = _answer(attack, begun._replace(network=network), features[rows] + noise)
+        return jnp.mean(jnp.square(guesses - x[rows]))
+
+    def drawn(k: Array, count: int) -> Array:
+        return jax.random.normal(k, (count, features.shape[1])) * (1.0 if noisy else 0.0)
+
+    @jax.jit
+    def stage(network: Tree, state: Tree, k: Array) -> tuple[Tree, Tree, Array]:
+        def step(carry: tuple[Tree, Tree], one: Array) -> tuple[tuple[Tree, Tree], None]:
+            which, noise = jax.random.split(one)
+            rows = jax.random.randint(which, (attack.lot,), held, len(x))
+            slope = jax.grad(error)(carry[0], rows, drawn(noise, attack.lot))
+            move, after = rule.update(slope, carry[1])
+            return (optax.apply_updates(carry[0], move), after), None
+
+        (network, state), _ = jax.lax.scan(step, (network, state), jax.random.split(k, attack.steps // 10))
+        return network, state, error(network, jnp.arange(held), drawn(jax.random.fold_in(k, 1), held))
+
+    silent = jax.tree.map(jnp.zeros_like, begun.network)
+    network, state = begun.network, rule.init(begun.network)
+    best = (float(jnp.mean(jnp.square(begun.mean - x[:held]))), silent)
+    for tenth in range(10):
+        network, state, wrong = stage(network, state, jax.random.fold_in(key, tenth))
+        best = min(best, (float(wrong), network), key=lambda pair: pair[0])
+    return begun._replace(network=best[1])

@@ -1,0 +1,160 @@
+"""Gradient matching: move a guess until its gradient is the one that was read. Most attacks are made of this."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil.attacks import known as public_facts
+from gradveil.attacks.distance import Distance, SquaredL2
+from gradveil.attacks.found import Found, Trajectory
+from gradveil.attacks.known import Known
+from gradveil.attacks.labels import Joint, Labels, RowSums
+from gradveil.attacks.leak import Leak, Reading, Stage, fused
+from gradveil.attacks.optimise import Lbfgs, Moved, Optimiser
+from gradveil.attacks.prior import Anything, Prior
+from gradveil.attacks.start import Start, Tiles
+from gradveil.errors import BadInput
+from gradveil.tree import Array, Tree
+
+SNAPSHOTS, SNAPSHOT_VALUES = 300, 8_000_000
+"""How many moments of an attack are kept, and how many values in all (32 MB a victim)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matching:
+    """min over guesses x of sum_r distance(y_r, gradient_r(x)) + cost(x), by the parts named here.
+
+    unrolls: the guess's gradient is what the public mechanism (clips, local steps) would have shown, up to
+    `longest` local steps; otherwise, and beyond, it is the plain gradient of one batch of all guesses. `most` bounds
+    the number of guesses: a reading of more examples is matched by fewer, each standing for several.
+    """
+
+    name: str
+    start: Start = field(default_factory=Tiles)
+    distance: Distance = field(default_factory=SquaredL2)
+    labels: Labels = field(default_factory=RowSums)
+    prior: Prior = field(default_factory=Anything)
+    optimiser: Optimiser = field(default_factory=Lbfgs)
+    unrolls: bool = False
+    longest: int = 20
+    most: int = 64
+    iterations: int = 300
+    stop: float = 1e-6
+    restarts: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("longest", "most", "iterations", "restarts"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be at least 1")
+
+    def refuse(self, leak: Leak) -> None:
+        """Refuse a leak that lacks what a part needs."""
+        self.prior.refuse(leak.stage)
+        self.labels(leak, 1)
+
+    def prepared(self, leak: Leak, key: Array) -> "Matching":
+        """Nothing is learned beforehand."""
+        return self
+
+    def guesses(self, stage: Stage) -> int:
+        """How many examples are guessed at once."""
+        return stage.examples if self._exactly(stage) else min(stage.examples, self.most)
+
+    def _exactly(self, stage: Stage) -> bool:
+        return self.unrolls and stage.steps <= self.longest
+
+    def __call__(self, leak: Leak, key: Array) -> Found:
+        """Attack one leak once."""
+        n = self.guesses(leak.stage)
+        inferred = self.labels(leak, n)
+        known = public_facts.learn(leak, np.zeros(n, np.int32) if inferred is None else inferred)
+        trajectory = _attempt(self, leak.stage, fused(leak), known, key)
+        return Found.of(trajectory, inferred)
+
+
+class Guess(NamedTuple):
+    """The free variables: examples as the prior writes them, and label logits [n, classes or 0 if labels are set]."""
+
+    z: Array
+    logits: Array
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _attempt(attack: Matching, stage: Stage, readings: Reading, known: Known, key: Array) -> Trajectory:
+    """Run one attack from one start, keeping snapshots of equal numbers of iterations."""
+    n, joint = attack.guesses(stage), isinstance(attack.labels, Joint)
+    image_key, label_key = jax.random.split(key)
+    first = attack.prior.write(attack.start(image_key, known, n, stage.shape), known, stage)
+    guess = Guess(first, jax.random.normal(label_key, (n, stage.classes)) if joint else jnp.zeros((n, 0)))
+    objective = partial(_loss, attack, stage, readings, known)
+    kept = min(SNAPSHOTS, attack.iterations, max(8, SNAPSHOT_VALUES // first.size))
+    every = -(-attack.iterations // kept)
+    begun = _Run(attack.optimiser.begin(objective, guess, attack.iterations), jnp.zeros((), bool), jnp.int32(0))
+    step = partial(_iterate, attack, objective, known)
+
+    def snapshot(run: _Run, _: None) -> tuple[_Run, Trajectory]:
+        run = jax.lax.fori_loop(0, every, lambda _, r: jax.lax.cond(r.over, lambda same: same, step, r), run)
+        return run, _picture(attack, stage, known, run)
+
+    start = _picture(attack, stage, known, begun)
+    _, later = jax.lax.scan(snapshot, begun, None, length=kept)
+    whole: Trajectory = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, later)
+    return whole
+
+
+class _Run(NamedTuple):
+    moved: Moved
+    over: Array
+    iterations: Array
+
+
+def _iterate(attack: Matching, objective: Callable[[Tree], Array], known: Known, run: _Run) -> _Run:
+    before = run.moved.loss
+    moved = attack.optimiser.advance(objective, run.moved, attack.iterations, attack.stop)
+    guess: Guess = moved.z
+    moved = moved._replace(z=guess._replace(z=attack.prior.keep(guess.z, known)))
+    enough = (moved.loss <= attack.stop) | attack.optimiser.stalled(before, moved.loss)
+    done = run.iterations + 1
+    return _Run(moved, enough | (done >= attack.iterations), done)
+
+
+def _picture(attack: Matching, stage: Stage, known: Known, run: _Run) -> Trajectory:
+    guess: Guess = run.moved.z
+    x = attack.prior.read(guess.z, known, stage)
+    return Trajectory(x, guess.logits, run.moved.loss, run.iterations, run.moved.evaluations)
+
+
+def _loss(attack: Matching, stage: Stage, readings: Reading, known: Known, guess: Guess) -> Array:
+    """Add up the distances to all readings and the cost of the guess."""
+    x = attack.prior.read(guess.z, known, stage)
+
+    def to(reading: Reading) -> Array:
+        gradient = _gradient(attack, stage, reading, known, x, guess.logits)
+        weights = jax.tree.map(lambda y: jnp.where(y == 0, 0.0, 1.0) if stage.sparse else jnp.ones_like(y), reading[2])
+        return attack.distance(reading.gradient, gradient, reading.std, weights)
+
+    return jnp.sum(jax.lax.map(to, readings)) + attack.prior.cost(guess.z, x, known)
+
+
+def _gradient(attack: Matching, stage: Stage, reading: Reading, known: Known, x: Array, logits: Array) -> Tree:
+    """Give what the guess would have shown: through the mechanism, or as the plain gradient of one batch."""
+    if attack._exactly(stage):
+        return stage.replay(reading.params, reading.memory, x, known.labels)
+    targets = jax.nn.softmax(logits) if logits.shape[1] else jax.nn.one_hot(known.labels, stage.classes)
+    return soft_gradient(stage, reading.params, x, targets)
+
+
+def soft_gradient(stage: Stage, params: Tree, x: Array, targets: Array) -> Tree:
+    """Give the gradient of the mean cross-entropy of n examples with label shares [n, classes]."""
+
+    def loss(p: Tree) -> Array:
+        logits = jax.vmap(partial(stage.model.apply, p))(x)
+        return -jnp.mean(jnp.sum(targets * jax.nn.log_softmax(logits), axis=1))
+
+    gradient: Tree = jax.grad(loss)(params)
+    return gradient

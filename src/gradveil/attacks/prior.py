@@ -1,0 +1,148 @@
+"""What an attack believes about examples before it reads a gradient: how a guess is written, and what it costs."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from gradveil.attacks.known import Known
+from gradveil.attacks.leak import Stage
+from gradveil.errors import BadInput
+from gradveil.tree import Array
+
+
+class Prior(Protocol):
+    """How guesses x [n, ...] are written as free variables z, what z costs, and what is done to z after a step."""
+
+    def refuse(self, stage: Stage) -> None:
+        """Refuse examples for which the prior has no meaning."""
+
+    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+        """Give z for a first guess x."""
+
+    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+        """Give the guess that z stands for."""
+
+    def cost(self, z: Array, x: Array, known: Known) -> Array:
+        """Give -log p up to a constant, a scalar."""
+
+    def keep(self, z: Array, known: Known) -> Array:
+        """Bring z back to where it may be."""
+
+
+class _Pixels:
+    """A guess is its own values."""
+
+    __slots__ = ()
+
+    def refuse(self, stage: Stage) -> None:
+        """Any example will do."""
+
+    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+        """Give x."""
+        return x
+
+    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+        """Give z."""
+        return z
+
+    def cost(self, z: Array, x: Array, known: Known) -> Array:
+        """Nothing is less likely than anything else."""
+        return jnp.zeros(())
+
+    def keep(self, z: Array, known: Known) -> Array:
+        """Let z be anywhere."""
+        return z
+
+
+@dataclass(frozen=True, slots=True)
+class Anything(_Pixels):
+    """No prior: the values are free, as in DLG and CPL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box(_Pixels):
+    """Values stay within the range of public examples, [0, 1] for pictures."""
+
+    def keep(self, z: Array, known: Known) -> Array:
+        """Cut values off at the range."""
+        return jnp.clip(z, known.low.min(), known.high.max())
+
+
+@dataclass(frozen=True, slots=True)
+class TotalVariation(_Pixels):
+    """Pictures are smooth: weight times the mean of |x_ij - x_i+1,j| and |x_ij - x_i,j+1|, boxed, as GradInv."""
+
+    weight: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if not self.weight >= 0:
+            raise BadInput(f"weight = {self.weight}: must be at least 0")
+
+    def cost(self, z: Array, x: Array, known: Known) -> Array:
+        """Compare neighbours; a table has none."""
+        if x.ndim != 4:
+            return jnp.zeros(())
+        down, right = jnp.diff(x, axis=1), jnp.diff(x, axis=2)
+        return self.weight * (jnp.mean(jnp.abs(down)) + jnp.mean(jnp.abs(right)))
+
+    def keep(self, z: Array, known: Known) -> Array:
+        """Cut values off at the range."""
+        return jnp.clip(z, known.low.min(), known.high.max())
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian(_Pixels):
+    """Examples vary as public ones do: x = mean + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
+
+    z is white, so that where the gradient says nothing the guess stays at the public mean (of its class where labels
+    are believed), and directions in which examples vary much are moved along first.
+    """
+
+    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+        """Start at the mean whatever the first guess: z = 0."""
+        return jnp.zeros_like(x)
+
+    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+        """Colour z and add the mean."""
+        rows = z.reshape(z.shape[0], -1)
+        along = rows @ known.spread
+        coloured = known.floor * rows + (along * (known.gains - known.floor)) @ known.spread.T
+        return known.mean + coloured.reshape(z.shape)
+
+    def cost(self, z: Array, x: Array, known: Known) -> Array:
+        """Give ||z||^2 / 2."""
+        return jnp.sum(jnp.square(z)) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Levels(_Pixels):
+    """Table rows: the places of one feature share a softmax, and a number lies within the public range.
+
+    `sharpness` scales z, so that a unit step turns a level noticeably.
+    """
+
+    sharpness: float = 3.0
+
+    def refuse(self, stage: Stage) -> None:
+        """Refuse examples that are not described as features."""
+        if not stage.columns:
+            raise BadInput("leak: its examples are not table rows with known features, which this attack needs")
+
+    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+        """Start nearly undecided: the first guess, made small."""
+        return 0.1 * x
+
+    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+        """Turn the places of each feature into shares, or a number into its range."""
+        parts = []
+        for column in stage.columns:
+            part = self.sharpness * z[:, column.start : column.stop]
+            low, high = known.low[column.start : column.stop], known.high[column.start : column.stop]
+            shares = jax.nn.softmax(part, axis=1) if part.shape[1] > 1 else low + (high - low) * jax.nn.sigmoid(part)
+            parts.append(shares)
+        return jnp.concatenate(parts, axis=1)
+
+
+PRIORS = (Anything(), Box(), TotalVariation(), Gaussian(), Levels())

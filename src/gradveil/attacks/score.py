@@ -1,0 +1,215 @@
+"""The referee: the only place that knows the truth. It judges what an attack found beside what a guess would have been.
+
+The prior-only attacker reads no gradient: it answers with the public mean (for table rows, the commonest levels and the
+median numbers). What an attack is worth is its gain over that.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gradveil.attacks import identify
+from gradveil.attacks.found import Found
+from gradveil.attacks.leak import Host, Leak
+from gradveil.attacks.measures import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """The examples behind a reading: x [n, ...], y [n]."""
+
+    x: Host
+    y: Host
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a rule may ask of a snapshot: errors as reported and before clamping, the attack's loss, its iterations."""
+
+    error: float
+    unclamped: float
+    loss: float
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """When a guess counts as a success, and what that means."""
+
+    meaning: str
+    passes: Callable[[Moment], bool]
+
+
+RULES: dict[str, Rule] = {
+    "default": Rule("RMSE of the clamped guess at most 0.1 (20 dB)", lambda m: m.error <= 0.1),
+    "paper": Rule(
+        "RMSE of the unclamped guess below 0.6 within 300 iterations: reproduces the paper's Y and N, and the mean "
+        "picture passes it",
+        lambda m: m.unclamped < 0.6 and m.iterations <= 300,
+    ),
+    "loss": Rule("distance between the gradients at most 1e-4, which needs no truth", lambda m: m.loss <= 1e-4),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One victim, judged. Errors are means over its examples; rates are shares of them.
+
+    iterations and evaluations: to the first snapshot that passes the rule, or all that were spent where none does.
+    prior_rmse: of the public mean. class_mean_rmse: of the public mean of the true class. gain: prior_rmse - rmse.
+    """
+
+    success: bool
+    rmse: float
+    mse: float
+    rmse_unclamped: float
+    psnr: float
+    ssim: float | None
+    prior_rmse: float
+    class_mean_rmse: float
+    gain: float
+    iterations: int
+    evaluations: int
+    label_accuracy: float | None
+    nearest_is_truth: float
+    feature_accuracy: float | None
+    feature_baseline: float | None
+    loss: float
+    attempts: int
+    diverged: int
+    seconds: float
+
+
+def judge(found: Found, truth: Truth, leak: Leak, rule: Rule) -> Verdict:
+    """Judge the last guess of an attack; guesses are paired with the truth by least squares."""
+    low, high = limits(leak)
+    last = np.clip(np.nan_to_num(found.x[-1]), low, high)
+    mine, theirs = assigned(last, truth.x)
+    guesses, truths = last[mine], truth.x[theirs]
+    errors = rmse(guesses, truths)
+    moments = [_moment(found, s, mine, truths, low, high) for s in range(len(found.x))]
+    passed = [rule.passes(m) for m in moments]
+    reached = passed.index(True) if passed[-1] else len(moments) - 1
+    prior = np.sort(rmse(np.broadcast_to(prior_guess(leak), truth.x.shape), truth.x))[: len(mine)]
+    others = leak.public.x[:1000]
+    return Verdict(
+        success=passed[-1],
+        rmse=float(errors.mean()),
+        mse=float(np.square(errors).mean()),
+        rmse_unclamped=moments[-1].unclamped,
+        psnr=psnr(float(errors.mean())),
+        ssim=_mean([ssim(g, t) for g, t in zip(guesses, truths, strict=True)]) if truths.ndim == 4 else None,
+        prior_rmse=float(prior.mean()),
+        class_mean_rmse=float(rmse(_class_means(leak, truth.y), truth.x).mean()),
+        gain=float(prior.mean() - errors.mean()),
+        iterations=moments[reached].iterations,
+        evaluations=int(found.evaluations[reached]),
+        label_accuracy=None if found.labels is None else overlap(found.labels, truth.y, leak.stage.classes),
+        nearest_is_truth=_mean([nearest(g, t, others) for g, t in zip(guesses, truths, strict=True)]),
+        feature_accuracy=_features(leak, guesses, truths),
+        feature_baseline=_features(leak, np.broadcast_to(prior_guess(leak), truths.shape), truths),
+        loss=float(found.loss[-1]) if found.finite else 1e30,
+        attempts=found.attempts,
+        diverged=found.diverged,
+        seconds=found.seconds,
+    )
+
+
+def limits(leak: Leak) -> tuple[Host, Host]:
+    """Give the range that guesses are clamped to: [0, 1] for pictures, that of public examples for tables."""
+    if len(leak.stage.shape) == 3:
+        return np.zeros(1, np.float32), np.ones(1, np.float32)
+    return leak.public.x.min(axis=0), leak.public.x.max(axis=0)
+
+
+def prior_guess(leak: Leak) -> Host:
+    """Give what an attacker who reads nothing would answer: the public mean, or for tables the marginal modes."""
+    mean: Host = leak.public.x.mean(axis=0)
+    if not leak.stage.columns:
+        return mean
+    guess = np.zeros_like(mean)
+    for column in leak.stage.columns:
+        part = slice(column.start, column.stop)
+        if column.stop - column.start == 1:
+            guess[part] = np.median(leak.public.x[:, part])
+        else:
+            guess[column.start + int(np.argmax(mean[part]))] = 1.0
+    return guess
+
+
+def _moment(found: Found, s: int, mine: Host, truths: Host, low: Host, high: Host) -> Moment:
+    with np.errstate(over="ignore", invalid="ignore"):
+        raw = found.x[s][mine]
+        unclamped = float(rmse(raw, truths).mean())
+        error = float(rmse(np.clip(np.nan_to_num(raw), low, high), truths).mean())
+    safe = unclamped if np.isfinite(unclamped) else 1e30
+    return Moment(error, safe, float(found.loss[s]), int(found.iterations[s]))
+
+
+def _class_means(leak: Leak, labels: Host) -> Host:
+    x, y, mean = leak.public.x, leak.public.y, leak.public.x.mean(axis=0)
+    by_class = {c: x[y == c].mean(axis=0) if np.any(y == c) else mean for c in np.unique(labels)}
+    return np.stack([by_class[c] for c in labels])
+
+
+def _features(leak: Leak, guesses: Host, truths: Host) -> float | None:
+    if not leak.stage.columns:
+        return None
+    spread = leak.public.x.std(axis=0)
+    return _mean(
+        [features_right(g, t, leak.stage.columns, spread).mean() for g, t in zip(guesses, truths, strict=True)]
+    )
+
+
+def _mean(values: Sequence[Any]) -> float:
+    return float(np.mean(values))
+
+
+def identified(leak: Leak, truth: Truth, n: int, random: np.random.Generator) -> bool | None:
+    """Ask by likelihood which of n records was used: the true one or n - 1 public ones; None if there are too few.
+
+    The adversary is granted all other examples behind the reading. Order is drawn, so a tie is a coin.
+    """
+    if len(leak.public.x) < n - 1:
+        return None
+    rows = random.choice(len(leak.public.x), n - 1, replace=False)
+    x = np.repeat(truth.x[None], n, axis=0)
+    y = np.repeat(truth.y[None], n, axis=0)
+    place = int(random.integers(n))
+    others = np.delete(np.arange(n), place)
+    x[others, 0], y[others, 0] = leak.public.x[rows], leak.public.y[rows]
+    return int(np.argmax(identify.log_likelihoods(leak, x, y))) == place
+
+
+def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Give means over victims, the gain with its 95 % interval, and what both notions of resilience say."""
+
+    def mean(name: str) -> float | None:
+        values = [getattr(v, name) for v in verdicts if getattr(v, name) is not None]
+        return _mean(values) if values else None
+
+    gain = interval([v.gain for v in verdicts])
+    return {
+        "success_rate": mean("success"),
+        "mean_rmse": mean("rmse"),
+        "mean_mse": mean("mse"),
+        "mean_rmse_unclamped": mean("rmse_unclamped"),
+        "mean_psnr": mean("psnr"),
+        "mean_ssim": mean("ssim"),
+        "prior_rmse": mean("prior_rmse"),
+        "class_mean_rmse": mean("class_mean_rmse"),
+        "gain": mean("gain"),
+        "gain_ci": list(gain) if gain else None,
+        "resilient": gain[0] <= 0 if gain else None,
+        "resilient_by_the_papers_rule": (mean("rmse_unclamped") or 0.0) >= 0.6,
+        "mean_iterations": mean("iterations"),
+        "mean_evaluations": mean("evaluations"),
+        "label_accuracy": mean("label_accuracy"),
+        "identification": mean("nearest_is_truth"),
+        "feature_accuracy": mean("feature_accuracy"),
+        "feature_baseline": mean("feature_baseline"),
+        "diverged": sum(v.diverged for v in verdicts),
+        "per_victim": [asdict(v) for v in verdicts],
+    }

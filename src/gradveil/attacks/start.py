@@ -1,0 +1,79 @@
+"""Where an attack starts: the first guess, before anything was matched."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import jax.numpy as jnp
+
+from gradveil.attacks.known import Known
+from gradveil.errors import BadInput
+from gradveil.models.networks import Shape
+from gradveil.tree import Array
+
+
+class Start(Protocol):
+    """A rule (key, known, n, shape) -> guesses [n, ...]."""
+
+    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+        """Draw n guesses of one example's shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every value from U(0, 1)."""
+
+    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+        """Draw all values at once."""
+        return jax.random.uniform(key, (n, *shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Normal:
+    """Every value from N(0, 1), as DLG and GradInv."""
+
+    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+        """Draw all values at once."""
+        return jax.random.normal(key, (n, *shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """One uniform tile of 1 / times of the height and width, repeated, as CPL; a table row is tiled along itself."""
+
+    times: int = 2
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise BadInput(f"times = {self.times}: a tile is repeated at least once")
+
+    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+        """Draw a tile a guess, repeat it and cut what sticks out."""
+        sides = shape[:2] if len(shape) == 3 else shape[:1]
+        rest = shape[len(sides) :]
+        tile = jax.random.uniform(key, (n, *(-(-side // self.times) for side in sides), *rest))
+        whole = jnp.tile(tile, (1, *(self.times for _ in sides), *(1 for _ in rest)))
+        return whole[(slice(None), *(slice(side) for side in sides))]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Every value the same: a plain grey picture."""
+
+    value: float = 0.5
+
+    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+        """Fill."""
+        return jnp.full((n, *shape), self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMean:
+    """The public mean of each guess's label: what is known before the gradient is read, but for the label."""
+
+    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+        """Look the means up."""
+        return known.class_means[known.labels]
+
+
+STARTS = (Uniform(), Normal(), Tiles(2), Tiles(4), Constant(0.5), ClassMean())

@@ -1,0 +1,55 @@
+"""The attacks by name: each is a value, and differs from its neighbour in the parts that are named."""
+
+from dataclasses import dataclass, replace
+
+from gradveil.attacks.analytic import Analytic
+from gradveil.attacks.distance import Cosine, Likelihood
+from gradveil.attacks.found import Attack
+from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, RowSums, Sign
+from gradveil.attacks.learned import Learned
+from gradveil.attacks.matching import Matching
+from gradveil.attacks.optimise import SignedAdam
+from gradveil.attacks.prior import Gaussian, Levels, TotalVariation
+from gradveil.attacks.start import Normal, Tiles
+
+DLG = Matching(name="dlg", start=Normal(), labels=Joint())
+IDLG = replace(DLG, name="idlg", labels=Depending(Sign(), Counts()))
+CPL = replace(IDLG, name="cpl", start=Tiles(2), labels=Depending(RowSums(), Counts()))
+GRADINV = replace(
+    IDLG,
+    name="gradinv",
+    distance=Cosine(),
+    prior=TotalVariation(1e-4),
+    optimiser=SignedAdam(0.1),
+    iterations=4800,
+    stop=0.0,
+)
+UNROLLED = replace(CPL, name="unrolled", unrolls=True)
+MAP = replace(CPL, name="map", distance=Likelihood(), labels=MatchedFilter(), prior=Gaussian(), unrolls=True, stop=0.0)
+TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)
+ANALYTIC = Analytic()
+LEARNED = Learned()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A named attack and what it means, for listings."""
+
+    value: Attack
+    meaning: str
+
+
+ATTACKS: dict[str, Entry] = {
+    entry.value.name: entry
+    for entry in (
+        Entry(DLG, "match the gradient in squared L2 by L-BFGS from normal noise, the label unknown (Zhu et al.)"),
+        Entry(IDLG, "DLG with the label from the sign of the last layer's gradient (Zhao et al.)"),
+        Entry(CPL, "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)"),
+        Entry(GRADINV, "match the direction only, smooth and boxed, by signed Adam (Geiping et al.)"),
+        Entry(ANALYTIC, "divide the gradient of a dense first layer by that of its bias; exact for one example"),
+        Entry(MAP, "the likeliest example under the true noise, through the clip, with a prior from public examples"),
+        Entry(UNROLLED, "CPL through the client's own local steps and clips, up to 20 steps; one big batch beyond"),
+        Entry(TABLE, "MAP for table rows: levels as shares, numbers within their range"),
+        Entry(LEARNED, "a small network from the noisy gradient to the example, trained on public examples"),
+    )
+}
