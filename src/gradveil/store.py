@@ -118,7 +118,7 @@ def save(folder: Path, state: State, watched: bool = False) -> None:
     """Write the checkpoint of a state, and keep a copy under its round if it is watched."""
     leaves = {f"params_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.params))}
     leaves |= {f"memory_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.memory))}
-    content = _npz(leaves | {"round": np.int64(state.round), "participations": state.participations})
+    content = npz(leaves | {"round": np.int64(state.round), "participations": state.participations})
     if watched:
         write(folder / "checkpoints" / f"round-{state.round:06d}.npz", content)
     write(folder / LATEST, content)
@@ -163,7 +163,7 @@ def cut_metrics(folder: Path, rounds: int) -> None:
 def save_params(folder: Path, params: Tree) -> str:
     """Write the final parameters; returns their SHA-256 over shapes and bytes."""
     arrays = [np.asarray(a) for a in jax.tree.leaves(params)]
-    write(folder / PARAMS, _npz({f"layer_{i}": a for i, a in enumerate(arrays)}))
+    write(folder / PARAMS, npz({f"layer_{i}": a for i, a in enumerate(arrays)}))
     return params_digest(params)
 
 
@@ -188,11 +188,14 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes, owner_only: bool = False) -> None:
     """Write a file so that a reader, or a kill at any moment, finds the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
+    partial.unlink(missing_ok=True)
+    with os.fdopen(
+        os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if owner_only else 0o666), "wb"
+    ) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -215,7 +218,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _npz(arrays: dict[str, Any]) -> bytes:
+def npz(arrays: dict[str, Any]) -> bytes:
+    """Give the content of an .npz file."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

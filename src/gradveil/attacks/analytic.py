@@ -3,12 +3,11 @@
 from dataclasses import dataclass, field
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gradveil.attacks.found import Found
 from gradveil.attacks.labels import Counts, Depending, Labels, Sign
-from gradveil.attacks.leak import Leak, fused
+from gradveil.attacks.leak import Leak, merged
 from gradveil.errors import BadInput
 from gradveil.tree import Array
 
@@ -43,9 +42,9 @@ class Analytic:
     def __call__(self, leak: Leak, key: Array) -> Found:
         """Divide."""
         n = min(leak.stage.examples, self.most)
-        reading = jax.tree.map(lambda a: a[0], fused(leak))
+        reading = merged(leak)
         weights, bias = jax.tree.leaves(reading.gradient)[:2]
-        units = jnp.resize(jnp.argsort(-jnp.abs(bias)), (n,))
+        units = np.resize(np.argsort(-np.abs(bias), kind="stable"), n)
         quotients = (weights[:, units] / bias[units]).T.reshape(1, n, *leak.stage.shape)
         one = np.ones(1, np.int32)
-        return Found(np.asarray(quotients), self.labels(leak, n), np.zeros(1), one, one)
+        return Found(quotients, self.labels(leak, n), np.zeros(1), one, one)

@@ -8,9 +8,6 @@ import numpy as np
 from gradveil.attacks.leak import Host, Leak
 from gradveil.tree import Array
 
-MOST = 2000
-"""Public examples from which directions of variation are drawn; more change little and take long."""
-
 
 class Known(NamedTuple):
     """Statistics of public examples, as arrays for compiled code; p is the number of values of one example.
@@ -35,7 +32,7 @@ def learn(leak: Leak, labels: Host) -> Known:
     x, y = leak.public.x, leak.public.y
     mean = x.mean(axis=0)
     by_class = [x[y == c].mean(axis=0) if np.any(y == c) else mean for c in range(leak.stage.classes)]
-    spread, gains, floor = _variation(x[:MOST].reshape(min(len(x), MOST), -1))
+    spread, gains, floor = leak.public.variation
     return Known(
         mean=jnp.asarray(mean, jnp.float32),
         class_means=jnp.asarray(np.stack(by_class), jnp.float32),
@@ -46,17 +43,3 @@ def learn(leak: Leak, labels: Host) -> Known:
         floor=jnp.asarray(floor, jnp.float32),
         labels=jnp.asarray(labels, jnp.int32),
     )
-
-
-def _variation(rows: Host) -> tuple[Host, Host, Host]:
-    """Split the variance of rows [n, p] into principal directions and an even floor.
-
-    n examples cannot show more than n / 4 directions well; what the others carry is the floor, spread evenly.
-    """
-    n, p = rows.shape
-    kept = max(1, min(n // 4, p - 1))
-    _, sizes, directions = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-    variances = sizes**2 / max(n - 1, 1)
-    kept = min(kept, len(variances))
-    floor = np.sqrt(max(variances[kept:].sum() / max(p - kept, 1), 1e-4))
-    return directions[:kept].T, np.sqrt(np.maximum(variances[:kept], floor**2)), np.asarray(floor)

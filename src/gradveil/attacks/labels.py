@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from gradveil import tree
-from gradveil.attacks.leak import Host, Leak, Reading, Stage, fused, last_layer, noise_std
+from gradveil.attacks.leak import Host, Leak, Reading, Stage, last_layer, merged
 from gradveil.errors import BadInput
 from gradveil.models.gradients import per_example_gradients
 from gradveil.tree import Array, Tree
@@ -56,8 +56,8 @@ class Sign:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Sort classes by the sum of inner products of their column with the other columns."""
-        weights, _ = last_layer(leak.stage, _first(leak).gradient)
-        products = np.asarray(weights.T @ weights)
+        weights, _ = last_layer(leak.stage, merged(leak).gradient)
+        products = weights.T @ weights
         return _most(np.sum(products, axis=1) - np.diag(products), n)
 
 
@@ -67,8 +67,8 @@ class RowSums:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Sort classes by the sum of their column."""
-        weights, _ = last_layer(leak.stage, _first(leak).gradient)
-        return _most(np.asarray(jnp.sum(weights, axis=0)), n)
+        weights, _ = last_layer(leak.stage, merged(leak).gradient)
+        return _most(np.sum(weights, axis=0), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,7 @@ class MatchedFilter:
         """Take the likeliest class for one example, the likeliest mix for more."""
         if leak.stage.examples > 1:
             return _listed(unmix(leak, _every_coordinate), n)
-        typical, reading = typical_gradients(leak), _first(leak)
-        std = noise_std(reading)
-        scores = jax.vmap(lambda g: likelihood(reading.gradient, g, std))(typical)
-        return _most(-np.asarray(scores), n)
+        return _most(-np.asarray(_class_scores(merged(leak), typical_gradients(leak))), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,57 +121,63 @@ def likelihood(read: Tree, guessed: Tree, std: Tree) -> Array:
     return -total / 2
 
 
+@jax.jit
+def _class_scores(reading: Reading, typical: Tree) -> Array:
+    return jax.vmap(lambda g: likelihood(reading.gradient, g, reading.std))(typical)
+
+
 def typical_gradients(leak: Leak) -> Tree:
     """Give the mean reading of each class over public examples, leaves [classes, ...]; zeros where there are none."""
     x, y = leak.public.x, leak.public.y
     rows = np.concatenate([np.flatnonzero(y == c)[:PER_CLASS] for c in range(leak.stage.classes)])
-    counts = np.bincount(y[rows], minlength=leak.stage.classes)
-    shares = jax.nn.one_hot(y[rows], leak.stage.classes).T / np.maximum(counts, 1)[:, None]
-    reading = _first(leak)
-    lot = _public_gradients(leak.stage, reading.params, jnp.asarray(x[rows]), jnp.asarray(y[rows]))
-    return jax.tree.map(lambda a: jnp.tensordot(shares, a, 1), lot)
+    reading = leak.readings[0]
+    return _class_gradients(leak.stage, reading.params, reading.memory, x[rows], y[rows])
 
 
 @partial(jax.jit, static_argnums=0)
-def _public_gradients(stage: Stage, params: Tree, x: Array, y: Array) -> Tree:
-    return per_example_gradients(stage.model, params, x, y)
+def _class_gradients(stage: Stage, params: Tree, memory: Tree, x: Array, y: Array) -> Tree:
+    belongs = jax.nn.one_hot(y, stage.classes).T
+    shares = belongs / jnp.maximum(jnp.sum(belongs, axis=1, keepdims=True), 1.0)
+    if stage.steps > 1:  # the mechanism wants a whole sequence of batches, of which one example is no part
+        lot = per_example_gradients(stage.model, params, x, y)
+    else:
+        lot = jax.lax.map(lambda one: stage.replay(params, memory, one[0][None], one[1][None]), (x, y))
+    return jax.tree.map(lambda a: jnp.tensordot(shares, a, 1), lot)
 
 
 def unmix(leak: Leak, features: "Features") -> Host:
-    """Give each class's share of the examples: the non-negative mix of typical gradients nearest to what was read."""
-    reading = _first(leak)
-    read = np.asarray(features(tree.lot_of_one(reading.gradient)))[0]
-    typical = np.asarray(features(typical_gradients(leak)))
-    mix, _ = nnls(typical.T.astype(np.float64), read.astype(np.float64), maxiter=10_000)
-    total = float(mix.sum())
-    shares: Host = mix / total if total > 0 else np.full(len(mix), 1 / len(mix))
+    """Give each class's share of the examples: the non-negative mix of typical gradients nearest to what was read.
+
+    Shares add up to 1: a heavy extra row says so. Without it the mix is not determined, since the class gradients
+    p - e_c of the last layer, weighted by p itself, add up to nothing.
+    """
+    read = features(tree.lot_of_one(merged(leak).gradient))[0].astype(np.float64)
+    typical = features(jax.tree.map(np.asarray, typical_gradients(leak))).T.astype(np.float64)
+    heavy = 100 * np.sqrt(np.square(typical).sum(axis=0).mean()) + 1e-12
+    system, wanted = np.vstack([typical, np.full(typical.shape[1], heavy)]), np.append(read, heavy)
+    mix, _ = nnls(system, wanted, maxiter=10_000)
+    shares: Host = mix / mix.sum() if mix.sum() > 0 else np.full(len(mix), 1 / len(mix))
     return shares
 
 
 class Features(Protocol):
     """A map from a lot of gradients to rows [n, features]."""
 
-    def __call__(self, lot: Tree) -> Array:
+    def __call__(self, lot: Tree) -> Host:
         """Give one row a unit."""
 
 
-def _column_sums(stage: Stage, lot: Tree) -> Array:
-    def one(gradient: Tree) -> Array:
-        weights, bias = last_layer(stage, gradient)
-        sums = jnp.sum(weights, axis=0)
-        return sums if bias is None else jnp.concatenate([sums, bias * weights.shape[0]])
+def _column_sums(stage: Stage, lot: Tree) -> Host:
+    def one(i: int) -> Host:
+        weights, bias = last_layer(stage, jax.tree.map(lambda a: a[i], lot))
+        sums = np.sum(weights, axis=0)
+        return sums if bias is None else np.concatenate([sums, bias * len(weights)])
 
-    return jax.vmap(one)(lot)
-
-
-def _every_coordinate(lot: Tree) -> Array:
-    return tree.flat(lot)
+    return np.stack([one(i) for i in range(len(jax.tree.leaves(lot)[0]))])
 
 
-def _first(leak: Leak) -> Reading:
-    """Take the first of the fused readings; labels are the same behind all of them."""
-    reading: Reading = jax.tree.map(lambda a: a[0], fused(leak))
-    return reading
+def _every_coordinate(lot: Tree) -> Host:
+    return np.concatenate([a.reshape(len(a), -1) for a in jax.tree.leaves(lot)], axis=1)
 
 
 def _most(scores: Host, n: int) -> Host:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gradveil import tree
@@ -15,6 +15,8 @@ from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
 Host = np.ndarray[Any, Any]
+MOST = 2000
+"""Public examples from which directions of variation are drawn; more change little and take long."""
 Replay = Callable[[Tree, Tree, Array, Array], Tree]
 """(params, memory, x [L B, ...], y [L B]) -> the reading that these examples would have given without noise."""
 
@@ -33,11 +35,26 @@ class Reading(NamedTuple):
     std: Tree
 
 
-class Public(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Public:
     """Examples that anyone may have, none of them a client's: x [n, ...], y [n]."""
 
     x: Host
     y: Host
+
+    @cached_property
+    def variation(self) -> tuple[Host, Host, Host]:
+        """How examples vary: directions [p, k], the deviation along each [k], and an even floor for all others.
+
+        n examples cannot show more than n / 4 directions well; what the others carry is the floor, spread evenly.
+        """
+        rows = self.x[:MOST].reshape(min(len(self.x), MOST), -1)
+        n, p = rows.shape
+        _, sizes, directions = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+        variances = sizes**2 / max(n - 1, 1)
+        kept = max(1, min(n // 4, p - 1, len(variances)))
+        floor = np.sqrt(max(variances[kept:].sum() / max(p - kept, 1), 1e-4))
+        return directions[:kept].T, np.sqrt(np.maximum(variances[:kept], floor**2)), np.asarray(floor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +121,30 @@ class Leak:
 def fused(leak: Leak) -> Reading:
     """Stack the readings on a leading axis [R', ...], after averaging those taken at the very same parameters.
 
-    Their mean has the noise std / sqrt(R) and says all that the single ones say.
+    Their mean has the noise std / sqrt(R) and says all that the single ones say. On the host: none of this is worth
+    compiling.
     """
     groups: dict[int, list[Reading]] = {}
     for reading in leak.readings:
         groups.setdefault(id(reading.params), []).append(reading)
     means = [_mean(group) for group in groups.values()]
-    stacked: Reading = jax.tree.map(lambda *leaves: jnp.stack(leaves), *means)
+    stacked: Reading = jax.tree.map(lambda *leaves: np.stack(leaves), *means)
     return stacked
 
 
+def merged(leak: Leak) -> Reading:
+    """Give the first of the fused readings: all there are, where they were taken at the same parameters."""
+    first: Reading = jax.tree.map(lambda a: a[0], fused(leak))
+    return first
+
+
 def _mean(group: list[Reading]) -> Reading:
-    if len(group) == 1:
-        return group[0]._replace(std=noise_std(group[0]))
-    first, count = group[0], len(group)
-    gradient = jax.tree.map(lambda *leaves: sum(leaves) / count, *(r.gradient for r in group))
-    std = jax.tree.map(
-        lambda *leaves: jnp.sqrt(sum(jnp.square(s) for s in leaves)) / count, *(noise_std(r) for r in group)
-    )
-    return Reading(first.params, first.memory, gradient, std)
+    count = len(group)
+    gradient = jax.tree.map(lambda *leaves: np.sum(leaves, axis=0) / np.float32(count), *(r.gradient for r in group))
+    stds = [noise_std(r) for r in group]
+    std = jax.tree.map(lambda *leaves: np.sqrt(np.sum(np.square(leaves), axis=0)) / np.float32(count), *stds)
+    params, memory = jax.tree.map(np.asarray, (group[0].params, group[0].memory))
+    return Reading(params, memory, gradient, std)
 
 
 def noise_std(reading: Reading) -> Tree:
@@ -130,12 +152,12 @@ def noise_std(reading: Reading) -> Tree:
 
     Over d coordinates that is right to about 1 / sqrt(2 d), as long as the noise outweighs the signal.
     """
-    d = tree.size(reading.gradient)
-    shown = jnp.sqrt(sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(reading.gradient)) / d)
-    return jax.tree.map(lambda s: jnp.where(jnp.isnan(s), shown, jnp.asarray(s, jnp.float32)), reading.std)
+    squares = [np.square(a, dtype=np.float64) for a in jax.tree.leaves(reading.gradient)]
+    shown = np.sqrt(sum(a.sum() for a in squares) / tree.size(reading.gradient))
+    return jax.tree.map(lambda s: np.where(np.isnan(s), shown, s).astype(np.float32), reading.std)
 
 
-def last_layer(stage: Stage, gradient: Tree) -> tuple[Array, Array | None]:
+def last_layer(stage: Stage, gradient: Tree) -> tuple[Host, Host | None]:
     """Give the gradient of the last dense layer, [inputs, classes], and of its bias [classes] if it has one."""
     leaves = jax.tree.leaves(gradient)
     if leaves[-1].ndim == 1 and len(leaves) > 1 and leaves[-2].ndim == 2 and leaves[-2].shape[1] == stage.classes:

@@ -16,7 +16,7 @@ import optax
 from gradveil import tree
 from gradveil.attacks.found import Found
 from gradveil.attacks.labels import Labels, MatchedFilter
-from gradveil.attacks.leak import Leak, Reading, Stage, fused
+from gradveil.attacks.leak import Leak, Reading, Stage, merged
 from gradveil.errors import BadInput
 from gradveil.models.networks import Mlp
 from gradveil.tree import Array, Tree
@@ -62,7 +62,7 @@ class Learned:
 
     def prepared(self, leak: Leak, key: Array) -> "Learned":
         """Train on the public examples of a leak; serves all leaks at the same parameters and noise."""
-        reading = jax.tree.map(lambda a: a[0], fused(leak))
+        reading = merged(leak)
         d = tree.size(reading.gradient)
         rows = slice(0, max(200, LARGEST // d))
         x, y = leak.public.x[rows], leak.public.y[rows]
@@ -73,7 +73,7 @@ class Learned:
     def __call__(self, leak: Leak, key: Array) -> Found:
         """Ask the network once."""
         assert self.trained is not None, "prepared() trains the network that is asked here"
-        reading = jax.tree.map(lambda a: a[0], fused(leak))
+        reading = merged(leak)
         row = _whitened(tree.flat(tree.lot_of_one(reading.gradient)), _std(reading))
         guess = _answer(self, self.trained, _features(self.trained, row))
         one = np.ones(1, np.int32)

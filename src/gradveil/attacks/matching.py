@@ -14,8 +14,9 @@ from gradveil.attacks.distance import Distance, SquaredL2
 from gradveil.attacks.found import Found, Trajectory
 from gradveil.attacks.known import Known
 from gradveil.attacks.labels import Joint, Labels, RowSums
+from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Leak, Reading, Stage, fused
-from gradveil.attacks.optimise import Lbfgs, Moved, Optimiser
+from gradveil.attacks.optimise import Moved, Optimiser
 from gradveil.attacks.prior import Anything, Prior
 from gradveil.attacks.start import Start, Tiles
 from gradveil.errors import BadInput

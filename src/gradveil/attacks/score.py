@@ -167,20 +167,18 @@ def _mean(values: Sequence[Any]) -> float:
     return float(np.mean(values))
 
 
-def identified(leak: Leak, truth: Truth, n: int, random: np.random.Generator) -> bool | None:
-    """Ask by likelihood which of n records was used: the true one or n - 1 public ones; None if there are too few.
+def identified(leak: Leak, truth: Truth, sizes: Sequence[int], random: np.random.Generator) -> list[bool]:
+    """Ask by likelihood which of n records was used, the true one or n - 1 public ones, for each n of `sizes`.
 
-    The adversary is granted all other examples behind the reading. Order is drawn, so a tie is a coin.
+    The adversary is granted all other examples behind the reading. The true record must be likelier than all others; a
+    tie counts as a miss.
     """
-    if len(leak.public.x) < n - 1:
-        return None
-    rows = random.choice(len(leak.public.x), n - 1, replace=False)
-    x = np.repeat(truth.x[None], n, axis=0)
-    y = np.repeat(truth.y[None], n, axis=0)
-    place = int(random.integers(n))
-    others = np.delete(np.arange(n), place)
-    x[others, 0], y[others, 0] = leak.public.x[rows], leak.public.y[rows]
-    return int(np.argmax(identify.log_likelihoods(leak, x, y))) == place
+    rows = random.choice(len(leak.public.x), max(sizes) - 1, replace=False)
+    x = np.repeat(truth.x[None], max(sizes), axis=0)
+    y = np.repeat(truth.y[None], max(sizes), axis=0)
+    x[1:, 0], y[1:, 0] = leak.public.x[rows], leak.public.y[rows]
+    scores = identify.log_likelihoods(leak, x, y)
+    return [bool(scores[0] > scores[1:n].max()) for n in sizes]
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:

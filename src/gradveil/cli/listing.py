@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gradveil.accounting.threats import SEES
+from gradveil.attacks.zoo import ATTACKS
 from gradveil.cli.choices import pick
 from gradveil.cli.output import emit_json, table
 from gradveil.data.sources import describe
@@ -12,7 +13,7 @@ from gradveil.methods import DECAYS, METHODS
 
 
 def show(
-    what: Annotated[str, typer.Argument(help="methods, decays, threats or datasets.")] = "methods",
+    what: Annotated[str, typer.Argument(help="methods, attacks, decays, threats or datasets.")] = "methods",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """List the names that other verbs take, with what each means."""
@@ -26,6 +27,7 @@ def listings() -> dict[str, dict[str, str]]:
     """Give every listing: name -> meaning."""
     return {
         "methods": {name: entry.meaning for name, entry in METHODS.items()},
+        "attacks": {name: entry.meaning for name, entry in ATTACKS.items()},
         "decays": DECAYS,
         "threats": {name: f"an adversary who sees {seen}" for name, seen in SEES.items()},
         "datasets": {source.name: source.meaning for source in describe()},

@@ -35,10 +35,22 @@ _LEVELS: dict[int, str] = {
     "Yugoslavia El-Salvador Trinadad&Tobago Peru Hong Holand-Netherlands",
 }
 
-_ADULT_COLUMNS = (
-    "age workclass fnlwgt education education-num marital-status occupation relationship race sex capital-gain "
-    "capital-loss hours-per-week native-country"
-).split()
+_NAMES = {
+    0: "age",
+    1: "workclass",
+    2: "fnlwgt",
+    3: "education",
+    4: "education-num",
+    5: "marital-status",
+    6: "occupation",
+    7: "relationship",
+    8: "race",
+    9: "sex",
+    10: "capital-gain",
+    11: "capital-loss",
+    12: "hours-per-week",
+    13: "native-country",
+}
 
 
 def adult(train_file: bytes, test_file: bytes) -> Dataset:
@@ -61,7 +73,7 @@ def adult(train_file: bytes, test_file: bytes) -> Dataset:
 
 def _adult_features() -> tuple[Feature, ...]:
     """Name the 14 features and the places of each: 6 numbers, then the levels in the order of their columns."""
-    names = [_ADULT_COLUMNS[place] for place, *_ in _NUMERIC] + [_ADULT_COLUMNS[place] for place in _LEVELS]
+    names = [_NAMES[place] for place, *_ in _NUMERIC] + [_NAMES[place] for place in _LEVELS]
     widths = [1] * len(_NUMERIC) + [len(levels.split()) for levels in _LEVELS.values()]
     ends = np.cumsum(widths)
     return tuple(Feature(n, int(e - w), int(e)) for n, w, e in zip(names, widths, ends, strict=True))

@@ -13,6 +13,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.engines.serial import Serial
 from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
+from gradveil.experiments import recording
 from gradveil.experiments.budget import Budget
 from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
@@ -119,6 +120,7 @@ def proceed(run: Run) -> Iterator[Line]:
             store.save(run.folder, run.state, watched=0 in watch)
         if _over(run):
             return
+        _record(run, watch)
         for done in rounds(run.plan, run.engine, run.state, run.roots):
             line = _line(run, done, time.perf_counter() - began)
             store.append_metrics(run.folder, line)
@@ -129,6 +131,13 @@ def proceed(run: Run) -> Iterator[Line]:
             began = time.perf_counter()
             if _over(run):
                 return
+            _record(run, watch)
+
+
+def _record(run: Run, watch: frozenset[int]) -> None:
+    """Record what the next round will show, if it is watched and its secret keys could not be made again."""
+    if run.plan.noise_source is NoiseSource.SECRET and run.state.round in watch:
+        recording.record(run.folder, run.plan, run.population, run.state, run.roots)
 
 
 def _over(run: Run) -> bool:

@@ -81,12 +81,18 @@ def picked(work: Work, task: Task, holding: Holding, index: Array) -> Picked:
 def seen(work: Work, task: Task, holding: Holding, before: Progress, index: Array) -> Crossing:
     """Let the batch of local step `index` cross the example surface once more, to see what it shows there.
 
-    Draws the very noise that `step` draws; runs on the host, since the number of real examples decides shapes.
+    Draws the very noise that `step` draws; not to be compiled, since the number of real examples decides shapes.
     """
+    chosen = picked(work, task, holding, index)
+    capacity = next(n for n in work.sampling.capacities(work.size, work.batch) if n >= int(chosen.real))
+    crossing: Crossing = _cross_example(work, capacity, task, holding, before, index)
+    return crossing
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _cross_example(work: Work, capacity: int, task: Task, holding: Holding, before: Progress, index: Array) -> Crossing:
     rule, chosen = work.kind.bind(task.numbers), picked(work, task, holding, index)
-    real = int(chosen.real)
-    capacity = next(n for n in work.sampling.capacities(work.size, work.batch) if n >= real)
-    mask = (jnp.arange(capacity) < real).astype(jnp.float32)
+    mask = (jnp.arange(capacity) < chosen.real).astype(jnp.float32)
     gradients = units(work, before.params, holding, chosen.positions[:capacity])
     key = keys.named(_client_key(task, holding), "example", index)
     return cross(Surface.EXAMPLE, rule, gradients, mask, work.batch, task.sigmas[index], task.memory, key)

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import keys, tree
-from gradveil.data.dataset import readable
 from gradveil.errors import BadInput
 from gradveil.federation import client
 from gradveil.federation.client import Holding
@@ -70,17 +69,17 @@ def shows_singles(plan: Plan, view: str) -> bool:
 
 
 class Read(NamedTuple):
-    """A reading in the units of a gradient (an update is divided by -lr L), and the examples behind it.
+    """A reading in the units of a gradient (an update is divided by -lr L), and which examples are behind it.
 
-    std: the noise on it, a tree that broadcasts to `gradient`; NaN where S is private.
+    std: the noise on it, a tree that broadcasts to `gradient`; NaN where S is private. rows: places in the pool of
+    examples, for the referee alone.
     """
 
     params: Tree
     memory: Tree
     gradient: Tree
     std: Tree
-    x: Host
-    y: Host
+    rows: Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +144,7 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
         params, gradient, rows = _at_example(work, task, holding, step, tap)
     else:
         params, gradient, rows = _at_update(work, task, holding, tap)
-    x, y = readable(population.x[rows]), population.y[rows]
-    return Read(params, state.memory, gradient, noise(plan, t, tap, params, state.memory, step), x, y)
+    return Read(params, state.memory, gradient, noise(plan, t, tap, params, state.memory, step), rows)
 
 
 _train = partial(jax.jit, static_argnums=0)(client.train)
@@ -183,7 +181,8 @@ def _at_update(work: Work, task: Task, holding: Holding, tap: Tap) -> _Look:
 def _rows(work: Work, task: Task, holding: Holding, step: int) -> Host:
     """Give the rows of the pool that a local step used."""
     chosen = client.picked(work, task, holding, jnp.asarray(step))
-    return np.asarray(holding.shard)[np.asarray(chosen.positions)[: int(chosen.real)]]
+    rows: Host = np.asarray(holding.shard)[np.asarray(chosen.positions)[: int(chosen.real)]]
+    return rows
 
 
 def noise(plan: Plan, t: int, tap: Tap, params: Tree, memory: Tree, step: int = 0) -> Tree:

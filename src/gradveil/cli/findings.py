@@ -1,0 +1,122 @@
+"""What an attack found, for the terminal and for disk: a table, a JSON record and a gallery of pictures."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+from gradveil import store
+from gradveil.attacks.score import limits, prior_guess
+from gradveil.cli.output import table
+from gradveil.experiments.attacking import Outcome
+from gradveil.experiments.scenes import Scene
+from gradveil.reports.pictures import Strip, frames, gallery
+
+ROWS, MOMENTS = 6, 5
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Where the record and the gallery went; there is no gallery of table rows or of one's own data."""
+
+    record: Path
+    gallery: Path | None
+
+
+def save(outcome: Outcome, scene: Scene, folder: Path) -> Saved:
+    """Write the record, and the gallery of built-in pictures; true records of one's own data are never written."""
+    r = outcome.record
+    name = f"{Path(r['dataset']).stem}-{r['method']}-{r['surface']}-{r['view']}-{r['attack']}-round{r['round']}"
+    name += f"-seed{r['seed']}"
+    record, picture = folder / f"{name}.json", folder / f"{name}.png"
+    store.write_json(record, r)
+    if not scene.dataset.is_image or scene.dataset.own:
+        return Saved(record, None)
+    store.write(picture, _gallery(outcome))
+    return Saved(record, picture)
+
+
+def _gallery(outcome: Outcome) -> bytes:
+    r = outcome.record
+    title = f"{r['attack']} against {r['method']} on {r['dataset']}, surface {r['surface']} ({r['view']})"
+    count = max(len(f.x) for f in outcome.founds)
+    columns = ("truth", *(_column(i, count) for i in range(min(MOMENTS, count))), "prior only")
+    return gallery(
+        title, columns, [_strip(outcome, i, len(columns) - 2) for i in range(min(ROWS, len(outcome.founds)))]
+    )
+
+
+def _column(i: int, count: int) -> str:
+    last = min(MOMENTS, count) - 1
+    return "start" if i == 0 and last > 0 else ("result" if i == last else f"moment {i}")
+
+
+def _strip(outcome: Outcome, i: int, moments: int) -> Strip:
+    """Show the first example of a victim: the guess that came nearest to it, at several moments."""
+    found, truth, leak = outcome.founds[i], outcome.truths[i].x[0], outcome.leaks[i]
+    low, high = limits(leak)
+    errors = [float(np.sqrt(np.mean(np.square(np.clip(g, low, high) - truth)))) for g in found.x[-1]]
+    nearest = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+    shown = np.resize(frames(len(found.x), moments) if moments > 1 else (len(found.x) - 1,), moments)
+    shown = np.sort(shown)
+    pictures = [np.clip(np.nan_to_num(found.x[s][nearest]), 0, 1).astype(np.float32) for s in shown]
+    guess = prior_guess(leak).astype(np.float32)
+    captions = [f"iteration {int(found.iterations[s])}" for s in shown[:-1]] + [f"RMSE {errors[nearest]:.3f}"]
+    prior = float(np.sqrt(np.mean(np.square(guess - truth))))
+    images = (truth.astype(np.float32), *pictures, guess)
+    return Strip(f"client {outcome.clients[i]}", images, ("", *captions, f"RMSE {prior:.3f}"))
+
+
+def show(record: dict[str, Any]) -> None:
+    """Print what was attacked, what came out, and where it was written."""
+    typer.echo(
+        f"{record['attack']} against {record['method']} on {record['dataset']}: surface {record['surface']}, "
+        f"{record['view']}, {record['setting']}, {record['network']}, batch {record['batch']}, "
+        f"{record['local_steps']} local step(s), {record['readings']} reading(s), sigma {record['sigma']:g}"
+    )
+    table(None, ["measure", "value"], [[name, text] for name, text in _rows(record) if text])
+    typer.echo(verdict(record))
+    typer.echo(f"record: {record['record']}" + (f"; gallery: {record['gallery']}" if record["gallery"] else ""))
+
+
+def _rows(r: dict[str, Any]) -> list[tuple[str, str]]:
+    def number(value: float | None, digits: int = 3) -> str:
+        return "" if value is None else f"{value:.{digits}f}"
+
+    ci = r["gain_ci"]
+    rows = [
+        ("victims", str(r["victims"])),
+        (f"success ({r['rule_meaning'].split(':')[0]})", number(r["success_rate"])),
+        ("RMSE", number(r["mean_rmse"], 4)),
+        ("RMSE of the prior-only guess", number(r["prior_rmse"], 4)),
+        ("gain over it (95 % interval)", number(r["gain"], 4) + (f"  ({ci[0]:.4f} to {ci[1]:.4f})" if ci else "")),
+        ("PSNR in dB", number(r["mean_psnr"], 1) if r["mean_ssim"] is not None else ""),
+        ("SSIM", number(r["mean_ssim"])),
+        ("iterations / evaluations", f"{r['mean_iterations']:.1f} / {r['mean_evaluations']:.0f}"),
+        ("labels right", number(r["label_accuracy"])),
+        ("nearest of 1000 is the truth", number(r["identification"])),
+        ("features right", number(r["feature_accuracy"])),
+        ("features right by marginal modes", number(r["feature_baseline"])),
+        ("restarted after no number", str(r["diverged"]) if r["diverged"] else ""),
+    ]
+    return rows + [_candidates(c) for c in r["candidates"]]
+
+
+def _candidates(c: dict[str, Any]) -> tuple[str, str]:
+    low, high = c["success_ci"]
+    bound = f", bound {c['bound']:.3f}" if c["bound"] is not None else ""
+    return f"which of {c['n']} records", f"{c['success']:.3f}  ({low:.3f} to {high:.3f}; chance {c['chance']:g}{bound})"
+
+
+def verdict(record: dict[str, Any]) -> str:
+    """Say in a sentence whether the attack is worth anything, by our rule and by the paper's."""
+    if record["resilient"] is None:
+        ours = "One victim is too few to tell the gain from chance"
+    elif record["resilient"]:
+        ours = "This attack gains nothing over a guess that reads no gradient"
+    else:
+        ours = "This attack gains over a guess that reads no gradient"
+    theirs = "resilient" if record["resilient_by_the_papers_rule"] else "not resilient"
+    return f"{ours}; by the paper's rule (unclamped RMSE against 0.6): {theirs}."
