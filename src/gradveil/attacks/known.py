@@ -12,12 +12,15 @@ from gradveil.tree import Array
 class Known(NamedTuple):
     """Statistics of public examples, as arrays for compiled code; p is the number of values of one example.
 
-    mean [...]; class_means [classes, ...] (the mean where a class has no public example); low, high [...]: the range;
-    spread [p, k] and gains [k]: examples vary as mean + V diag(gains) z + floor w with z, w standard normal.
+    mean, deviation [...]; centre [...]: the mean of the classes that the adversary believes in; class_means
+    [classes, ...]: the mean where a class has no public example; low, high [...]: the range. spread [p, k] and gains
+    [k]: examples vary as centre + V diag(gains) z + floor w with z, w standard normal.
     labels [n]: what the adversary holds for the labels of its n guesses.
     """
 
     mean: Array
+    deviation: Array
+    centre: Array
     class_means: Array
     low: Array
     high: Array
@@ -27,15 +30,19 @@ class Known(NamedTuple):
     labels: Array
 
 
-def learn(leak: Leak, labels: Host) -> Known:
-    """Draw the statistics from the public examples of a leak."""
+def learn(leak: Leak, labels: Host, beliefs: Host | None = None) -> Known:
+    """Draw the statistics from the public examples of a leak; beliefs [classes] are the shares of classes."""
     x, y = leak.public.x, leak.public.y
     mean = x.mean(axis=0)
     by_class = [x[y == c].mean(axis=0) if np.any(y == c) else mean for c in range(leak.stage.classes)]
+    means = np.stack(by_class)
+    centre = mean if beliefs is None else np.tensordot(beliefs, means, 1)
     spread, gains, floor = leak.public.variation
     return Known(
         mean=jnp.asarray(mean, jnp.float32),
-        class_means=jnp.asarray(np.stack(by_class), jnp.float32),
+        deviation=jnp.asarray(x.std(axis=0), jnp.float32),
+        centre=jnp.asarray(centre, jnp.float32),
+        class_means=jnp.asarray(means, jnp.float32),
         low=jnp.asarray(x.min(axis=0), jnp.float32),
         high=jnp.asarray(x.max(axis=0), jnp.float32),
         spread=jnp.asarray(spread, jnp.float32),

@@ -121,6 +121,18 @@ def likelihood(read: Tree, guessed: Tree, std: Tree) -> Array:
     return -total / 2
 
 
+def beliefs(leak: Leak) -> Host:
+    """Give the share of each class that the readings make believable, float [classes], adding up to 1.
+
+    One example: p(c | read) by the likelihood of each class's typical reading, every class alike beforehand. Several:
+    the mix of classes nearest to what was read.
+    """
+    if leak.stage.examples > 1:
+        return unmix(leak, _every_coordinate)
+    shares: Host = np.asarray(jax.nn.softmax(_class_scores(merged(leak), typical_gradients(leak))))
+    return shares
+
+
 @jax.jit
 def _class_scores(reading: Reading, typical: Tree) -> Array:
     return jax.vmap(lambda g: likelihood(reading.gradient, g, reading.std))(typical)
@@ -141,7 +153,8 @@ def _class_gradients(stage: Stage, params: Tree, memory: Tree, x: Array, y: Arra
     if stage.steps > 1:  # the mechanism wants a whole sequence of batches, of which one example is no part
         lot = per_example_gradients(stage.model, params, x, y)
     else:
-        lot = jax.lax.map(lambda one: stage.replay(params, memory, one[0][None], one[1][None]), (x, y))
+        alone = jax.lax.map(lambda one: stage.replay(params, memory, one[0][None], one[1][None]), (x, y))
+        lot = jax.tree.map(lambda a: a * stage.batch, alone)
     return jax.tree.map(lambda a: jnp.tensordot(shares, a, 1), lot)
 
 

@@ -18,7 +18,10 @@ Host = np.ndarray[Any, Any]
 MOST = 2000
 """Public examples from which directions of variation are drawn; more change little and take long."""
 Replay = Callable[[Tree, Tree, Array, Array], Tree]
-"""(params, memory, x [L B, ...], y [L B]) -> the reading that these examples would have given without noise."""
+"""(params, memory, x [L B, ...], y [L B]) -> the reading that these examples would have given without noise.
+
+A label below 0 marks an empty place of a batch.
+"""
 
 
 class Reading(NamedTuple):

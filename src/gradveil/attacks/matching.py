@@ -13,7 +13,7 @@ from gradveil.attacks import known as public_facts
 from gradveil.attacks.distance import Distance, SquaredL2
 from gradveil.attacks.found import Found, Trajectory
 from gradveil.attacks.known import Known
-from gradveil.attacks.labels import Joint, Labels, RowSums
+from gradveil.attacks.labels import Joint, Labels, RowSums, beliefs
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Leak, Reading, Stage, fused
 from gradveil.attacks.optimise import Moved, Optimiser
@@ -73,7 +73,8 @@ class Matching:
         """Attack one leak once."""
         n = self.guesses(leak.stage)
         inferred = self.labels(leak, n)
-        known = public_facts.learn(leak, np.zeros(n, np.int32) if inferred is None else inferred)
+        believed = beliefs(leak) if self.prior.believes else None
+        known = public_facts.learn(leak, np.zeros(n, np.int32) if inferred is None else inferred, believed)
         trajectory = _attempt(self, leak.stage, fused(leak), known, key)
         return Found.of(trajectory, inferred)
 

@@ -1,7 +1,7 @@
 """What an attack believes about examples before it reads a gradient: how a guess is written, and what it costs."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,9 @@ from gradveil.tree import Array
 
 class Prior(Protocol):
     """How guesses x [n, ...] are written as free variables z, what z costs, and what is done to z after a step."""
+
+    believes: ClassVar[bool]
+    """Whether it asks which classes the gradient makes believable."""
 
     def refuse(self, stage: Stage) -> None:
         """Refuse examples for which the prior has no meaning."""
@@ -35,6 +38,7 @@ class _Pixels:
     """A guess is its own values."""
 
     __slots__ = ()
+    believes: ClassVar[bool] = False
 
     def refuse(self, stage: Stage) -> None:
         """Any example will do."""
@@ -94,22 +98,24 @@ class TotalVariation(_Pixels):
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(_Pixels):
-    """Examples vary as public ones do: x = mean + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
+    """Examples vary as public ones do: x = centre + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
 
-    z is white, so that where the gradient says nothing the guess stays at the public mean (of its class where labels
-    are believed), and directions in which examples vary much are moved along first.
+    z is white, so that where the gradient says nothing the guess stays at the centre, the public mean of the classes
+    that the gradient makes believable, and directions in which examples vary much are moved along first.
     """
 
+    believes: ClassVar[bool] = True
+
     def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Start at the mean whatever the first guess: z = 0."""
-        return jnp.zeros_like(x)
+        """Start near the centre: guesses of a batch must differ a little, or they would move as one."""
+        return 0.1 * x
 
     def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Colour z and add the mean."""
+        """Colour z and add the centre."""
         rows = z.reshape(z.shape[0], -1)
         along = rows @ known.spread
         coloured = known.floor * rows + (along * (known.gains - known.floor)) @ known.spread.T
-        return known.mean + coloured.reshape(z.shape)
+        return known.centre + coloured.reshape(z.shape)
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
         """Give ||z||^2 / 2."""
@@ -118,12 +124,13 @@ class Gaussian(_Pixels):
 
 @dataclass(frozen=True, slots=True)
 class Levels(_Pixels):
-    """Table rows: the places of one feature share a softmax, and a number lies within the public range.
+    """Table rows: the places of one feature share softmax(log p + sharpness z), a number is mean + deviation z.
 
-    `sharpness` scales z, so that a unit step turns a level noticeably.
+    p, mean and deviation are those of public rows, and z costs ||z||^2 / 2, so that where the gradient says nothing
+    the guess is the commonest level and the mean.
     """
 
-    sharpness: float = 3.0
+    sharpness: float = 1.0
 
     def refuse(self, stage: Stage) -> None:
         """Refuse examples that are not described as features."""
@@ -135,14 +142,21 @@ class Levels(_Pixels):
         return 0.1 * x
 
     def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Turn the places of each feature into shares, or a number into its range."""
+        """Turn the places of each feature into shares, or a number into its scale, within the public range."""
         parts = []
         for column in stage.columns:
-            part = self.sharpness * z[:, column.start : column.stop]
-            low, high = known.low[column.start : column.stop], known.high[column.start : column.stop]
-            shares = jax.nn.softmax(part, axis=1) if part.shape[1] > 1 else low + (high - low) * jax.nn.sigmoid(part)
-            parts.append(shares)
+            part = slice(column.start, column.stop)
+            if column.stop - column.start > 1:
+                usual = jnp.log(jnp.maximum(known.mean[part], 1e-4))
+                parts.append(jax.nn.softmax(usual + self.sharpness * z[:, part], axis=1))
+            else:
+                number = known.mean[part] + known.deviation[part] * z[:, part]
+                parts.append(jnp.clip(number, known.low[part], known.high[part]))
         return jnp.concatenate(parts, axis=1)
+
+    def cost(self, z: Array, x: Array, known: Known) -> Array:
+        """Give ||z||^2 / 2."""
+        return jnp.sum(jnp.square(z)) / 2
 
 
 PRIORS = (Anything(), Box(), TotalVariation(), Gaussian(), Levels())

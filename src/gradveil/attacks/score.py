@@ -174,11 +174,19 @@ def identified(leak: Leak, truth: Truth, sizes: Sequence[int], random: np.random
     tie counts as a miss.
     """
     rows = random.choice(len(leak.public.x), max(sizes) - 1, replace=False)
+    truth = _padded(truth, leak.stage.examples)
     x = np.repeat(truth.x[None], max(sizes), axis=0)
     y = np.repeat(truth.y[None], max(sizes), axis=0)
     x[1:, 0], y[1:, 0] = leak.public.x[rows], leak.public.y[rows]
     scores = identify.log_likelihoods(leak, x, y)
     return [bool(scores[0] > scores[1:n].max()) for n in sizes]
+
+
+def _padded(truth: Truth, usual: int) -> Truth:
+    """Fill a batch of varying size up with empty places, so that few sizes have to be compiled."""
+    empty = -len(truth.y) % 16 if len(truth.y) != usual else 0
+    x = np.concatenate([truth.x, np.zeros((empty, *truth.x.shape[1:]), truth.x.dtype)])
+    return Truth(x, np.concatenate([truth.y, np.full(empty, -1, truth.y.dtype)]))
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -81,6 +81,39 @@ def show(record: dict[str, Any]) -> None:
     typer.echo(f"record: {record['record']}" + (f"; gallery: {record['gallery']}" if record["gallery"] else ""))
 
 
+def compare(records: list[dict[str, Any]]) -> None:
+    """Print one line an attack: what each surface of each run gave away."""
+    rows = [
+        [
+            r["method"],
+            f"{r['surface']} ({_WHERE[r['surface']]})",
+            f"{r['batch'] * r['local_steps']}",
+            f"{r['mean_rmse']:.3f} / {r['prior_rmse']:.3f}",
+            f"{r['gain']:+.3f}" + (f" ({r['gain_ci'][0]:+.3f} to {r['gain_ci'][1]:+.3f})" if r["gain_ci"] else ""),
+            f"{r['label_accuracy']:.2f}" if r["label_accuracy"] is not None else "",
+            _first_candidates(r),
+        ]
+        for r in records
+    ]
+    heads = ["method", "surface", "examples", "RMSE / prior only", "gain (95 % interval)", "labels", "which of 10"]
+    first = records[0]
+    table(f"What the attack {first['attack']} made of round {first['round']}", heads, rows)
+    typer.echo(
+        "A gain whose interval lies above 0 means that the gradient gave something away. `which of 10` is how often the "
+        "record was told from nine others by an adversary who knows the rest of the batch; chance is 0.1."
+    )
+
+
+_WHERE = {0: "server", 1: "update", 2: "training"}
+
+
+def _first_candidates(r: dict[str, Any]) -> str:
+    if not r["candidates"]:
+        return ""
+    c = r["candidates"][0]
+    return f"{c['success']:.2f}" + (f" (bound {c['bound']:.2f})" if c["bound"] is not None else "")
+
+
 def _rows(r: dict[str, Any]) -> list[tuple[str, str]]:
     def number(value: float | None, digits: int = 3) -> str:
         return "" if value is None else f"{value:.{digits}f}"

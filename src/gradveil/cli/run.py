@@ -8,7 +8,7 @@ import tomli_w
 import typer
 
 from gradveil import codec, store
-from gradveil.cli import summary
+from gradveil.cli import findings, summary
 from gradveil.cli.choices import SAMPLING_NAMES, Tweaks, method_named, partition_from, pick, rounds_from
 from gradveil.cli.output import bar, emit_json
 from gradveil.data.dataset import Dataset
@@ -18,9 +18,11 @@ from gradveil.experiments import demo, runner
 from gradveil.experiments.budget import Budget, expected_participations
 from gradveil.experiments.estimate import estimate
 from gradveil.experiments.runner import Options, Run
+from gradveil.experiments.self_attack import ROUND, VICTIMS, attack_run
 from gradveil.experiments.settings import fitted, resolve
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.privacy.method import Method
+from gradveil.surface import Surface
 
 Opt = typer.Option
 
@@ -55,7 +57,9 @@ def run(
     accountant: Annotated[str | None, Opt(help="pld, or paper-moments (not a guarantee).")] = None,
     threat_model: Annotated[str | None, Opt(help="A name from `gradveil list threats`.")] = None,
     target_accuracy: Annotated[float | None, Opt(help="Stop when it is reached.")] = None,
-    attack: Annotated[bool, Opt("--attack/--no-attack", help="Attack the run afterwards (not yet available).")] = False,
+    attack: Annotated[
+        bool | None, Opt("--attack/--no-attack", help="Attack the run at all three surfaces afterwards.")
+    ] = None,
     watch: Annotated[str, Opt(help="Rounds whose checkpoints are kept, such as 0,1,10.")] = "",
     out: Annotated[Path | None, Opt(help="The run folder.")] = None,
     resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out.")] = False,
@@ -67,11 +71,10 @@ def run(
 
     Without a plan, dataset or method: a demonstration on the digits of scikit-learn.
     """
-    if attack:
-        raise BadInput("attack: this version trains and accounts; attacks are not part of it yet")
-    options = Options(engine=engine, watch=rounds_from(watch), resume=resume)
+    options = Options(engine=engine, watch=rounds_from(watch) | ({ROUND} if attack else set()), resume=resume)
     if resume:
-        return _finish(_taken_up(out, data_dir, options), as_json)
+        taken_up = _taken_up(out, data_dir, options)
+        return _finish(taken_up, as_json, len(taken_up) > 1 if attack is None else attack)
     tweaks = Tweaks(clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw, sensitivity=sensitivity)
     changes: dict[str, Any] = {
         "rounds": rounds,
@@ -101,7 +104,8 @@ def run(
     if dry_run:
         return _dry_run(plans[0], data_dir, options, as_json)
     folders = _folders(plans, out)
-    _finish([_prepared(p, f, data_dir, options) for p, f in zip(plans, folders, strict=True)], as_json)
+    runs = [_prepared(p, f, data_dir, options) for p, f in zip(plans, folders, strict=True)]
+    _finish(runs, as_json, len(plans) > 1 if attack is None else attack)
 
 
 def _plans(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
@@ -159,12 +163,28 @@ def _taken_up(out: Path | None, data_dir: Path | None, options: Options) -> list
     return [_prepared(store.read_plan(folder), folder, data_dir, options) for folder in folders]
 
 
-def _finish(runs: list[Run], as_json: bool) -> None:
-    """Train what is left of each run and show what came out; the first run is the one that is reported."""
+def _finish(runs: list[Run], as_json: bool, attack: bool) -> None:
+    """Train what is left of each run and show what came out; the first run is the one that is reported.
+
+    The demonstration, and whoever asks for it, attacks each run afterwards.
+    """
     results = [_train(one) for one in runs]
+    found = [_attack(one) for one in runs] if attack else []
     if as_json:
+        results = [r | {"attacks": f} for r, f in zip(results, found, strict=True)] if attack else results
         return emit_json(results[0] | {"beside": results[1:]})
     summary.show(runs, results)
+    if attack:
+        findings.compare([record for records in found for record in records])
+
+
+def _attack(one: Run) -> list[dict[str, Any]]:
+    """Attack a finished run at all surfaces; the records go into its folder."""
+    with bar(f"attack on {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
+        pairs = attack_run(one.folder, one.plan, one.dataset, lambda victim: advance(""))
+    for scene, outcome in pairs:
+        findings.save(outcome, scene, one.folder / "attacks")
+    return [outcome.record for _, outcome in pairs]
 
 
 def _train(one: Run) -> dict[str, Any]:

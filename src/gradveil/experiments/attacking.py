@@ -162,7 +162,8 @@ def identification(caught: list[Leak], truths: list[Truth], seed: int) -> list[d
     first, random = caught[0], np.random.default_rng([seed, 0x69646E74])
     effort = max(len(truth.y) for truth in truths)
     sizes = [n for n in CANDIDATES if n - 1 <= len(first.public.x) and n * effort <= EFFORT]
-    if not sizes:
+    varying = first.stage.steps > 1 and any(len(truth.y) != first.stage.examples for truth in truths)
+    if not sizes or varying:  # batches of varying size in several steps cannot be told apart by their number alone
         return []
     answers = [identified(leak, truth, sizes, random) for leak, truth in zip(caught, truths, strict=True)]
     return [_identified(first, n, [row[i] for row in answers]) for i, n in enumerate(sizes)]

@@ -97,34 +97,44 @@ class Replay:
         return Replay(Work.of(plan), kernel(plan.method)[1], plan.learning_rate, tap)
 
     def __call__(self, params: Tree, memory: Tree, x: Array, y: Array) -> Tree:
-        """Give the reading without noise for examples [L B, ...] and labels [L B], in the order of their use."""
+        """Give the reading without noise for examples [L B, ...] and labels [L B], in the order of their use.
+
+        Where batches vary in size there may be more or fewer than B of them, and a label below 0 marks an empty place;
+        sums are divided by the public B as in training.
+        """
         rule = self.work.kind.bind(self.numbers)._replace(prune=Keep())
         if self.tap.surface is Surface.EXAMPLE:
             hidden = self.tap.view == "in_memory"
-            return _through(Surface.EXAMPLE, rule, self._units(params, x, y), memory, hidden)
+            return self._batch(rule, params, memory, x, y, 1 if self.tap.single else self.work.batch, hidden)
         steps = self.work.steps
         lots = jax.tree.map(lambda a: a.reshape(steps, a.shape[0] // steps, *a.shape[1:]), (x, y))
 
         def step(at: Tree, lot: tuple[Array, Array]) -> tuple[Tree, None]:
-            mean = _through(Surface.EXAMPLE, rule, self._units(at, *lot), memory)
+            mean = self._batch(rule, at, memory, *lot, self.work.batch)
             return tree.add_scaled(at, mean, -self.learning_rate), None
 
         after, _ = jax.lax.scan(step, params, lots)
-        update = _through(Surface.UPDATE, rule, tree.lot_of_one(tree.subtract(after, params)), memory)
+        one = jnp.ones(1)
+        update = _through(Surface.UPDATE, rule, tree.lot_of_one(tree.subtract(after, params)), one, 1, memory)
         if self.tap.surface is Surface.SERVER and self.tap.view == "released":
-            update = _through(Surface.SERVER, rule, tree.lot_of_one(update), memory)
+            update = _through(Surface.SERVER, rule, tree.lot_of_one(update), one, 1, memory)
         return _as_gradient(update, self.learning_rate, steps)
 
-    def _units(self, params: Tree, x: Array, y: Array) -> Tree:
-        return per_example_gradients(self.work.model, params, x, y)
+    def _batch(
+        self, rule: Rule, params: Tree, memory: Tree, x: Array, y: Array, expected: float, hidden: bool = False
+    ) -> Tree:
+        lot = per_example_gradients(self.work.model, params, x, jnp.maximum(y, 0))
+        mask = jnp.where(y < 0, 0.0, 1.0)
+        return _through(Surface.EXAMPLE, rule, lot, mask, expected, memory, hidden)
 
 
-def _through(surface: Surface, rule: Rule, lot: Tree, memory: Tree, hidden: bool = False) -> Tree:
+def _through(
+    surface: Surface, rule: Rule, lot: Tree, mask: Array, expected: float, memory: Tree, hidden: bool = False
+) -> Tree:
     """Give the mean of a lot after a surface, clipped if the rule acts there."""
-    n = jax.tree.leaves(lot)[0].shape[0]
     if rule.surface is surface and not rule.idle and not hidden:
-        return unnoised(rule, lot, n, memory)
-    return jax.tree.map(lambda a: jnp.mean(a, axis=0), lot)
+        return unnoised(rule, lot, mask, expected, memory)
+    return jax.tree.map(lambda a: jnp.tensordot(mask / expected, a, 1), lot)
 
 
 def _as_gradient(update: Tree, learning_rate: float, steps: int) -> Tree:

@@ -77,13 +77,13 @@ def cross(
     return Crossing(used, Seen(released, lot), measures, rule.clip.note(facts, used, std, memory))
 
 
-def unnoised(rule: Rule, lot: Tree, expected: float, memory: Tree) -> Tree:
-    """Give what a lot of real units would show where the rule acts if no noise were drawn: clip -> mean.
+def unnoised(rule: Rule, lot: Tree, mask: Array, expected: float, memory: Tree) -> Tree:
+    """Give what a lot would show where the rule acts if no noise were drawn: clip -> mean.
 
     Pruning is left out, since it may be random; whoever compares looks only at coordinates that were let through.
     """
     entered = rule.clip.enter(lot, memory)
-    scales = rule.clip.scales(tree.layer_norms(entered), memory)
+    scales = rule.clip.scales(tree.layer_norms(entered), memory) * mask[:, None]
     return rule.clip.leave(tree.weighted_sum(scales / expected, entered), memory)
 
 

@@ -1,0 +1,29 @@
+"""A run attacks itself: the first round that it trained, read at all three surfaces, with a small budget."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from gradveil.attacks.zoo import MAP
+from gradveil.data.dataset import Dataset
+from gradveil.experiments import scenes
+from gradveil.experiments.attacking import Outcome, attack
+from gradveil.experiments.scenes import Scene
+from gradveil.federation.leaks import Tap
+from gradveil.federation.plan import Plan
+from gradveil.surface import Surface
+
+VICTIMS, ROUND = 6, 0
+SMALL = replace(MAP, iterations=10)
+"""The strongest of the picture attacks, since it knows the noise and falls back on the public mean."""
+
+
+def attack_run(
+    folder: Path, plan: Plan, dataset: Dataset, done: Callable[[int], None] = lambda victim: None
+) -> list[tuple[Scene, Outcome]]:
+    """Attack what each surface released in the first round, when gradients say most."""
+    results = []
+    for surface in Surface:
+        scene = scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, "released"), (ROUND,))
+        results.append((scene, attack(scene, SMALL, VICTIMS, seed=plan.seed, done=done)))
+    return results
