@@ -8,7 +8,7 @@ from gradveil.devices import prepare as _prepare
 
 if TYPE_CHECKING:
     from gradveil import methods
-    from gradveil.api import Trained, dataset, load, plan, train
+    from gradveil.api import Trained, attack, dataset, load, plan, train
     from gradveil.data.dataset import Dataset
     from gradveil.errors import AnswerIsNo, BadInput
     from gradveil.federation.plan import Plan
@@ -26,6 +26,7 @@ __all__ = [
     "Surface",
     "Trained",
     "__version__",
+    "attack",
     "dataset",
     "load",
     "methods",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "gradveil.api": ("Trained", "dataset", "load", "plan", "train"),
+    "gradveil.api": ("Trained", "attack", "dataset", "load", "plan", "train"),
     "gradveil.data.dataset": ("Dataset",),
     "gradveil.errors": ("AnswerIsNo", "BadInput"),
     "gradveil.federation.plan": ("Plan",),

@@ -9,17 +9,22 @@ import jax
 import numpy as np
 
 from gradveil import store
+from gradveil.attacks.found import Attack
+from gradveil.attacks.score import RULES
+from gradveil.attacks.zoo import ATTACKS
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
-from gradveil.experiments import runner
+from gradveil.experiments import attacking, runner, scenes
 from gradveil.experiments.runner import Options
 from gradveil.experiments.settings import fitted, resolve
 from gradveil.federation import server
+from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
 from gradveil.keys import Keys
 from gradveil.methods import METHODS
 from gradveil.privacy.method import Method
+from gradveil.surface import Surface
 from gradveil.tree import Tree
 
 Array = np.ndarray[Any, Any]
@@ -83,6 +88,38 @@ def _train(plan: Plan, data: Dataset, folder: Path, resume: bool) -> Trained:
         pass
     result = runner.conclude(run)
     return Trained(plan, run.state.params, data.classes, data.shape, result)
+
+
+def attack(
+    target: Plan | str | Path,
+    surface: Surface | int = Surface.EXAMPLE,
+    attack: Attack | str = "cpl",
+    victims: int = 10,
+    *,
+    view: str = "released",
+    rounds: tuple[int, ...] | None = None,
+    readings: int = 1,
+    rule: str = "default",
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
+
+    Gives the record that `gradveil attack --json` prints. A plan in the paper's setting comes from
+    `gradveil.experiments.scenes.as_paper`; an attack is a name or a value of `gradveil.attacks.zoo`.
+    """
+    if isinstance(attack, str) and attack not in ATTACKS:
+        raise BadInput(f"attack = {attack!r}: must be one of {', '.join(ATTACKS)}")
+    if rule not in RULES:
+        raise BadInput(f"rule = {rule!r}: must be one of {', '.join(RULES)}")
+    chosen = ATTACKS[attack].value if isinstance(attack, str) else attack
+    plan = target if isinstance(target, Plan) else store.read_plan(Path(target))
+    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
+    tap = Tap.at(plan, Surface(surface), view)
+    if isinstance(target, Plan):
+        scene = scenes.fresh(plan, data, tap, readings)
+    else:
+        scene = scenes.of_run(Path(target), plan, data, tap, rounds)
+    return attacking.attack(scene, chosen, victims, rule, seed).record
 
 
 def load(folder: str | Path) -> Trained:

@@ -81,7 +81,7 @@ class Counts:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Solve for the mix and round it to n labels."""
-        return _listed(unmix(leak, partial(_column_sums, leak.stage)), n)
+        return listed(unmix(leak, partial(_column_sums, leak.stage)), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class MatchedFilter:
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Take the likeliest class for one example, the likeliest mix for more."""
         if leak.stage.examples > 1:
-            return _listed(unmix(leak, _every_coordinate), n)
+            return listed(unmix(leak, _every_coordinate), n)
         return _most(-np.asarray(_class_scores(merged(leak), typical_gradients(leak))), n)
 
 
@@ -199,7 +199,7 @@ def _most(scores: Host, n: int) -> Host:
     return np.resize(order, n)
 
 
-def _listed(shares: Host, n: int) -> Host:
+def listed(shares: Host, n: int) -> Host:
     """Round shares to n labels by largest remainders, the largest share first."""
     exact = shares * n
     counts = np.floor(exact).astype(int)

@@ -1,7 +1,7 @@
 """Gradient matching: move a guess until its gradient is the one that was read. Most attacks are made of this."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from gradveil.attacks.optimise import Moved, Optimiser
 from gradveil.attacks.prior import Anything, Prior
 from gradveil.attacks.start import Start, Tiles
 from gradveil.errors import BadInput
+from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
 SNAPSHOTS, SNAPSHOT_VALUES = 300, 8_000_000
@@ -75,8 +76,26 @@ class Matching:
         inferred = self.labels(leak, n)
         believed = beliefs(leak) if self.prior.believes else None
         known = public_facts.learn(leak, np.zeros(n, np.int32) if inferred is None else inferred, believed)
-        trajectory = _attempt(self, leak.stage, fused(leak), known, key)
+        trajectory = _attempt(self, self._essence(leak.stage), fused(leak), known, key)
         return Found.of(trajectory, inferred)
+
+    def _essence(self, stage: Stage) -> Stage:
+        """Drop from a stage what this attack does not look at: one program then serves methods and surfaces alike."""
+        if self._exactly(stage):
+            return replace(stage, mu=None)
+        return replace(
+            stage,
+            surface=Surface.EXAMPLE,
+            view="",
+            mu=None,
+            batch=stage.examples,
+            steps=1,
+            replay=_never_replayed,
+        )
+
+
+def _never_replayed(params: Tree, memory: Tree, x: Array, y: Array) -> Tree:
+    raise AssertionError("this attack matches plain gradients")
 
 
 class Guess(NamedTuple):

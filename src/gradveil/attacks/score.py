@@ -12,6 +12,7 @@ import numpy as np
 
 from gradveil.attacks import identify
 from gradveil.attacks.found import Found
+from gradveil.attacks.labels import listed
 from gradveil.attacks.leak import Host, Leak
 from gradveil.attacks.measures import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
 
@@ -58,6 +59,7 @@ class Verdict:
     """One victim, judged. Errors are means over its examples; rates are shares of them.
 
     iterations and evaluations: to the first snapshot that passes the rule, or all that were spent where none does.
+    label_accuracy: shares of labels that agree, order aside; label_prior: those of the public proportions.
     prior_rmse: of the public mean. class_mean_rmse: of the public mean of the true class. gain: prior_rmse - rmse.
     """
 
@@ -73,6 +75,7 @@ class Verdict:
     iterations: int
     evaluations: int
     label_accuracy: float | None
+    label_prior: float
     nearest_is_truth: float
     feature_accuracy: float | None
     feature_baseline: float | None
@@ -107,6 +110,7 @@ def judge(found: Found, truth: Truth, leak: Leak, rule: Rule) -> Verdict:
         iterations=moments[reached].iterations,
         evaluations=int(found.evaluations[reached]),
         label_accuracy=None if found.labels is None else overlap(found.labels, truth.y, leak.stage.classes),
+        label_prior=overlap(_usual_labels(leak, len(truth.y)), truth.y, leak.stage.classes),
         nearest_is_truth=_mean([nearest(g, t, others) for g, t in zip(guesses, truths, strict=True)]),
         feature_accuracy=_features(leak, guesses, truths),
         feature_baseline=_features(leak, np.broadcast_to(prior_guess(leak), truths.shape), truths),
@@ -152,6 +156,11 @@ def _class_means(leak: Leak, labels: Host) -> Host:
     x, y, mean = leak.public.x, leak.public.y, leak.public.x.mean(axis=0)
     by_class = {c: x[y == c].mean(axis=0) if np.any(y == c) else mean for c in np.unique(labels)}
     return np.stack([by_class[c] for c in labels])
+
+
+def _usual_labels(leak: Leak, n: int) -> Host:
+    """Give n labels in the public proportions of the classes: what an attacker who reads nothing would say."""
+    return listed(np.bincount(leak.public.y, minlength=leak.stage.classes) / len(leak.public.y), n)
 
 
 def _features(leak: Leak, guesses: Host, truths: Host) -> float | None:
@@ -213,6 +222,7 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "mean_iterations": mean("iterations"),
         "mean_evaluations": mean("evaluations"),
         "label_accuracy": mean("label_accuracy"),
+        "label_prior": mean("label_prior"),
         "identification": mean("nearest_is_truth"),
         "feature_accuracy": mean("feature_accuracy"),
         "feature_baseline": mean("feature_baseline"),

@@ -90,17 +90,25 @@ def compare(records: list[dict[str, Any]]) -> None:
             f"{r['batch'] * r['local_steps']}",
             f"{r['mean_rmse']:.3f} / {r['prior_rmse']:.3f}",
             f"{r['gain']:+.3f}" + (f" ({r['gain_ci'][0]:+.3f} to {r['gain_ci'][1]:+.3f})" if r["gain_ci"] else ""),
-            f"{r['label_accuracy']:.2f}" if r["label_accuracy"] is not None else "",
+            f"{r['label_accuracy']:.2f} / {r['label_prior']:.2f}" if r["label_accuracy"] is not None else "",
             _first_candidates(r),
         ]
         for r in records
     ]
-    heads = ["method", "surface", "examples", "RMSE / prior only", "gain (95 % interval)", "labels", "which of 10"]
+    heads = [
+        "method",
+        "surface",
+        "examples",
+        "RMSE / prior only",
+        "gain (95 % interval)",
+        "labels / prior",
+        "which of 10",
+    ]
     first = records[0]
     table(f"What the attack {first['attack']} made of round {first['round']}", heads, rows)
     typer.echo(
-        "A gain whose interval lies above 0 means that the gradient gave something away. `which of 10` is how often the "
-        "record was told from nine others by an adversary who knows the rest of the batch; chance is 0.1."
+        "A gain whose interval lies above 0 means that the gradient gave something away. `which of 10` is how often "
+        "the record was told from nine others by an adversary who knows the rest of the batch; chance is 0.1."
     )
 
 
@@ -128,7 +136,7 @@ def _rows(r: dict[str, Any]) -> list[tuple[str, str]]:
         ("PSNR in dB", number(r["mean_psnr"], 1) if r["mean_ssim"] is not None else ""),
         ("SSIM", number(r["mean_ssim"])),
         ("iterations / evaluations", f"{r['mean_iterations']:.1f} / {r['mean_evaluations']:.0f}"),
-        ("labels right", number(r["label_accuracy"])),
+        ("labels right (by public proportions)", f"{number(r['label_accuracy'])}  ({number(r['label_prior'])})"),
         ("nearest of 1000 is the truth", number(r["identification"])),
         ("features right", number(r["feature_accuracy"])),
         ("features right by marginal modes", number(r["feature_baseline"])),
