@@ -8,6 +8,7 @@ import typer
 
 from gradveil import store
 from gradveil.attacks.found import Attack
+from gradveil.attacks.labels import Granted
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.cli import findings
@@ -44,6 +45,7 @@ def attack(
     local_steps: Annotated[int | None, Opt(help="L on a fresh network, 1 if not given.")] = None,
     network: Annotated[str | None, Opt(help="attack, trained, or mlp (dense, with biases).")] = None,
     readings: Annotated[int, Opt(help="On a fresh network: how often the same record is read.")] = 1,
+    told_labels: Annotated[bool, Opt("--told-labels", help="Tell the adversary the labels.")] = False,
     rule: Annotated[str, Opt(help="When an attack succeeds: default, paper or loss.")] = "default",
     restarts: Annotated[int | None, Opt(help="Starts of which the one with the smallest loss counts.")] = None,
     lr: Annotated[float | None, Opt(help="Learning rate of the clients.")] = None,
@@ -90,6 +92,8 @@ def attack(
         changes = {"learning_rate": lr, "seed": seed, "target": target}
         scene = _fresh(dataset, data, method or "non-private", tweaks, changes, where, view, batch, local_steps, network, readings)  # fmt: skip  # noqa: E501
     folder = out or (run / "attacks" if run is not None else Path("runs") / "attacks")
+    if told_labels:
+        scene, chosen = replace(scene, told_labels=True), _with_labels(chosen)
     outcome = carry_out(scene, chosen, victims, rule, seed)
     saved = findings.save(outcome, scene, folder)
     record = outcome.record | {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
@@ -108,6 +112,12 @@ def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
             raise BadInput(f"{option}: the attack {name!r} takes no such number")
     changed: Attack = replace(value, **changes)
     return changed
+
+
+def _with_labels(chosen: Any) -> Attack:
+    """Let an attack take the labels that it is told."""
+    told: Attack = replace(chosen, labels=Granted())
+    return told
 
 
 def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, rounds: str, batch: int | None) -> Scene:

@@ -1,4 +1,4 @@
-"""`gradveil bench`: how long a local step takes here, beside what else could take it."""
+"""`gradveil bench`: how fast a local step and an attack are here, beside what else could do them."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,27 +6,32 @@ from typing import Annotated, Any
 import typer
 
 from gradveil.cli.output import emit_json, table
-from gradveil.experiments.bench import PEERS_PYTHON, measure
+from gradveil.experiments import bench as steps
+from gradveil.experiments import bench_attack as attacks
+from gradveil.experiments.bench import PEERS_PYTHON
 
 Opt = typer.Option
 
 
 def bench(
-    peers: Annotated[bool, Opt("--peers", help="Time Opacus and the bare matrix products in the same run.")] = False,
-    peers_python: Annotated[Path, Opt(help="The Python that has Opacus.", hidden=True)] = PEERS_PYTHON,
+    peers: Annotated[bool, Opt("--peers", help="Time Opacus, bare matrix products and PyTorch's attack too.")] = False,
+    peers_python: Annotated[Path, Opt(help="The Python that has Opacus and PyTorch.", hidden=True)] = PEERS_PYTHON,
     as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Time one local step of Fed-alphaCDP on this machine: batch 5, the paper's MNIST network, all cores.
+    """Time one local step of Fed-alphaCDP on this machine, and the CPL attack on single digits; all cores at work.
 
-    The median of five runs taken in turn with everything that it is compared with.
+    The step: batch 5, the paper's MNIST network, the median of five runs. The attack: on a fresh network without
+    protection, the median of three runs. Both are taken in turn with everything that they are compared with.
     """
-    figures = measure(peers_python if peers else None)
+    python = peers_python if peers else None
+    figures = steps.measure(python) | attacks.measure(python)
     if as_json:
         return emit_json(figures)
-    _show(figures)
+    _show_steps(figures)
+    _show_attacks(figures)
 
 
-def _show(figures: dict[str, Any]) -> None:
+def _show_steps(figures: dict[str, Any]) -> None:
     names = {
         "ours": "gradveil, Fed-alphaCDP",
         "nonprivate": "gradveil, not private",
@@ -37,3 +42,18 @@ def _show(figures: dict[str, Any]) -> None:
     rows = [[label, f"{ms:.2f}", f"{ms / figures['ours_ms']:.2f}"] for label, ms in timed]
     table("One local step of a client, all cores at work", ["", "milliseconds", "times gradveil"], rows)
     typer.echo(f"{figures['devices']} devices; the first use compiled for {figures['compile_seconds']:.1f} s.")
+
+
+def _show_attacks(figures: dict[str, Any]) -> None:
+    names = {
+        "ours": "gradveil, all cores",
+        "peer": f"PyTorch, as DLG does it ({figures['attack_peer_threads']} threads)",
+    }
+    tried = [(label, f"attack_{name}") for name, label in names.items() if figures[f"attack_{name}_vpm"] is not None]
+    rows = [[label, *_row(figures[f"{key}_vpm"], figures[f"{key}_success"], figures)] for label, key in tried]
+    title = f"The CPL attack on {figures['attack_victims']} victims, {figures['attack_data']}"
+    table(title, ["", "victims per minute", "success", "times gradveil"], rows)
+
+
+def _row(vpm: float, success: float, figures: dict[str, Any]) -> list[str]:
+    return [f"{vpm:.0f}", f"{success:.0%}", f"{vpm / figures['attack_ours_vpm']:.2f}"]

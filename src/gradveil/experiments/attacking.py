@@ -41,7 +41,8 @@ def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
     reads = [scene.read(client, r) for r in range(scene.readings)]
     readings = tuple(Reading(r.params, *_on_host((r.memory, r.gradient, r.std))) for r in reads)
     x, y = (part[reads[0].rows] for part in (scene.dataset.train.x, scene.dataset.train.y))
-    return Leak(stage_of(scene, reads[0]), readings, public), Truth(readable(x), y)
+    told = y if scene.told_labels else None
+    return Leak(stage_of(scene, reads[0]), readings, public, told), Truth(readable(x), y)
 
 
 def _on_host(tree: Any) -> Any:
@@ -94,10 +95,13 @@ def attack(
     victims: int,
     rule: str = "default",
     seed: int = 0,
-    begun: Callable[[int], None] = lambda total: None,
     done: Callable[[int], None] = lambda victim: None,
+    beside: bool = True,
 ) -> Outcome:
-    """Attack some victims of a scene and judge what came out."""
+    """Attack some victims of a scene and judge what came out.
+
+    beside: also try every rule for labels and candidate identification, which read the same leaks on their own.
+    """
     if victims < 1:
         raise BadInput(f"victims = {victims}: must be at least 1")
     began = time.perf_counter()
@@ -107,13 +111,12 @@ def attack(
     if not held:
         raise BadInput("victims: every batch drawn was empty, so there is nothing to attack")
     clients, caught, truths = map(list, zip(*held, strict=True))
-    begun(len(clients))
     founds = mount(attack, caught, seed, done)
     verdicts = [judge(f, t, k, RULES[rule]) for f, t, k in zip(founds, truths, caught, strict=True)]
     record = _facts(scene, attack, rule, seed, len(caught)) | summary(verdicts)
     record |= {
-        "labels": label_rules(caught, truths),
-        "candidates": identification(caught, truths, seed),
+        "labels": label_rules(caught, truths) if beside else {},
+        "candidates": identification(caught, truths, seed) if beside else [],
         "seconds": time.perf_counter() - began,
     }
     for one, client in zip(record["per_victim"], clients, strict=True):
@@ -135,6 +138,7 @@ def _facts(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> 
         "batch": stage_batch,
         "local_steps": 1 if scene.tap.surface is Surface.EXAMPLE else plan.local_steps,
         "readings": scene.readings,
+        "told_labels": scene.told_labels,
         "sigma": float(plan.sigmas()[min(scene.round, plan.rounds - 1), 0]),
         "rule": rule,
         "rule_meaning": RULES[rule].meaning,

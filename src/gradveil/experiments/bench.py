@@ -31,7 +31,11 @@ PEERS_PYTHON = CHECKOUT / ".venv-peers" / "bin" / "python"
 Timer = Callable[[], float]
 """Takes some steps and gives the milliseconds of one."""
 
-_SHAPE, _CLASSES, _EXAMPLES, _THREADS = (28, 28, 1), 10, 50_000, (1, 2)
+Worker = subprocess.Popen[str]
+THREADS = (1, 2)
+"""The numbers of threads that a PyTorch peer is tried with; the better one counts."""
+
+_SHAPE, _CLASSES, _EXAMPLES = (28, 28, 1), 10, 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def measure(peers_python: Path | None = None, size: Size = _FULL) -> dict[str, A
 def _summary(raw: dict[str, list[float]]) -> dict[str, Any]:
     """Give the medians, the better of the two Opacus runs, and how they compare."""
     middle = {name: median(values) for name, values in raw.items()}
-    opacus = {n: middle[_opacus(n)] for n in _THREADS if _opacus(n) in middle}
+    opacus = {n: middle[_opacus(n)] for n in THREADS if _opacus(n) in middle}
     threads = min(opacus, key=lambda n: opacus[n]) if opacus else None
     ours, best, floor = middle["ours"], opacus.get(threads or 0), middle.get("floor")
     return {
@@ -76,8 +80,6 @@ def _summary(raw: dict[str, list[float]]) -> dict[str, Any]:
         "nonprivate_ms": middle["nonprivate"],
         "opacus_ms": best,
         "floor_ms": floor,
-        "attack_ours_vpm": None,
-        "attack_peer_vpm": None,
         "ours_over_nonprivate": ours / middle["nonprivate"],
         "opacus_over_ours": best / ours if best else None,
         "ours_over_floor": ours / floor if floor else None,
@@ -144,58 +146,54 @@ def _opacus(threads: int) -> str:
 
 def _peers(python: Path, steps: int, stack: ExitStack) -> dict[str, Timer]:
     """Start the peers; they wait between their turns."""
-    scripts = CHECKOUT / "benchmarks"
-    if not (scripts / "opacus_step.py").is_file():
-        raise BadInput("peers: needs a checkout of gradveil's repository, whose benchmarks/ holds what to compare with")
-    if not python.is_file():
-        raise BadInput(f"peers: there is no Python with Opacus at {python}; run `make bench` to install it")
-
-    def start(program: Path, script: str, threads: int) -> _Worker:
-        return stack.enter_context(_worker([str(program), str(scripts / script), str(threads)], threads))
 
     def opacus(threads: int) -> Timer:
-        worker = start(python, "opacus_step.py", threads)
-        return lambda: _together([worker], steps)
+        waiting = stack.enter_context(worker(python, "opacus_step.py", threads))
+        return lambda: _together([waiting], steps)
 
-    floor = [start(Path(sys.executable), "floor_step.py", 1) for _ in range(jax.local_device_count())]
-    timers: dict[str, Timer] = {_opacus(n): opacus(n) for n in _THREADS}
+    timers: dict[str, Timer] = {_opacus(n): opacus(n) for n in THREADS}
+    floor = [stack.enter_context(worker(Path(sys.executable), "floor_step.py", 1)) for _ in jax.local_devices()]
     return timers | {"floor": lambda: _together(floor, 10 * steps) / len(floor)}
 
 
-_Worker = subprocess.Popen[str]
+def _together(workers: list[Worker], steps: int) -> float:
+    """Let workers take their steps all at once; gives the milliseconds a step of the slowest."""
+    for waiting in workers:
+        ask(waiting, str(steps))
+    return max(float(answer(waiting)) for waiting in workers)
 
 
 @contextmanager
-def _worker(command: list[str], threads: int) -> Iterator[_Worker]:
-    """Run a script that answers each line (a number of steps) with the milliseconds of one step."""
-    limits = {name: str(threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-    pipe = subprocess.PIPE
-    worker = subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=os.environ | limits
-    )
+def worker(python: Path, script: str, threads: int, *arguments: str) -> Iterator[Worker]:
+    """Run a script of benchmarks/ that answers each line it is asked with one line."""
+    path = CHECKOUT / "benchmarks" / script
+    if not path.is_file():
+        raise BadInput("peers: needs a checkout of gradveil's repository, whose benchmarks/ holds what to compare with")
+    if not python.is_file():
+        raise BadInput(f"peers: there is no Python with Opacus at {python}; run `make bench` to install it")
+    env = os.environ | {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "OPENBLAS", "MKL")}
+    command, pipe = [str(python), str(path), str(threads), *arguments], subprocess.PIPE
+    started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=1, env=env)
     try:
-        yield worker
+        yield started
     finally:
-        worker.kill()
-        worker.communicate()
+        started.kill()
+        started.communicate()
 
 
-def _together(workers: list[_Worker], steps: int) -> float:
-    """Let workers take their steps all at once; gives the milliseconds a step of the slowest."""
-    for worker in workers:
-        assert worker.stdin
-        with suppress(BrokenPipeError):  # a worker that stopped says why when it is asked for its answer
-            worker.stdin.write(f"{steps}\n")
-    return max(_answer(worker) for worker in workers)
+def ask(worker: Worker, line: str) -> None:
+    """Give a worker its next task."""
+    assert worker.stdin
+    with suppress(BrokenPipeError):  # a worker that stopped says why when it is asked for its answer
+        worker.stdin.write(f"{line}\n")
 
 
-def _answer(worker: _Worker) -> float:
+def answer(worker: Worker) -> str:
+    """Wait for a worker's line; raise BadInput with its last words if it stopped."""
     assert worker.stdout
     assert worker.stderr
     line = worker.stdout.readline()
     if not line:
         complaint = (worker.stderr.read().strip().splitlines() or ["no reason given"])[-1]
-        raise BadInput(
-            f"peers: a script of benchmarks/ stopped ({complaint}); run `make bench` to install what it needs"
-        )
-    return float(line)
+        raise BadInput(f"peers: a script of benchmarks/ stopped ({complaint}); `make bench` installs what it needs")
+    return line

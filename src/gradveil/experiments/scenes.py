@@ -31,7 +31,8 @@ PAPER_BATCH = {Surface.SERVER: 3, Surface.UPDATE: 3, Surface.EXAMPLE: 1}
 class Scene:
     """A plan as it is attacked, its data, the tap, who can be read, and how: read(client, r) is the r-th reading.
 
-    round: rounds done before the reading. readings: how often the same examples are read.
+    round: rounds done before the reading. readings: how often the same examples are read. told_labels: whether the
+    adversary is told the labels, as some papers assume.
     """
 
     plan: Plan
@@ -42,6 +43,7 @@ class Scene:
     read: Callable[[int, int], Read]
     trained: bool
     readings: int = 1
+    told_labels: bool = False
 
     @property
     def setting(self) -> str:

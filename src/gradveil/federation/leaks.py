@@ -202,8 +202,9 @@ def noise(plan: Plan, t: int, tap: Tap, params: Tree, memory: Tree, step: int = 
     later steps start from noised parameters is left out.
     """
     std = _scalar_noise(plan, t, tap, step) * _public_sensitivity(plan, memory)
-    if std == 0 or not _adds_noise(plan, tap):
-        return jax.tree.map(lambda a: np.zeros((), np.float32), params)
+    std = std if _adds_noise(plan, tap) else 0.0
+    if std == 0 or math.isnan(std):
+        return jax.tree.map(lambda a: np.float32(std), params)
     level, none = (jax.tree.map(lambda a, v=value: jnp.full_like(a, v), params) for value in (std, 0.0))
     spread = tree.subtract(plan.method.clip.leave(level, memory), plan.method.clip.leave(none, memory))
     return jax.tree.map(lambda a: a.ravel()[0] if bool(jnp.all(a == a.ravel()[0])) else a, spread)
