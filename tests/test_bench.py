@@ -2,15 +2,26 @@
 
 import math
 
+import jax
+import numpy as np
 import pytest
 
+from gradveil.cli import bench as verb
 from gradveil.cli.main import main
+from gradveil.data.sources import load
 from gradveil.errors import BadInput
-from gradveil.experiments import bench
-from gradveil.experiments.bench import Size
+from gradveil.experiments import bench, bench_attack
+from gradveil.experiments.bench import PEERS_PYTHON, Size
+from gradveil.experiments.bench_attack import Effort, Turn
+from gradveil.models.networks import AttackNet
 
-CONTRACT = {"ours_ms", "nonprivate_ms", "opacus_ms", "floor_ms", "attack_ours_vpm", "attack_peer_vpm"}
+CONTRACT = {"ours_ms", "nonprivate_ms", "opacus_ms", "floor_ms"}
 SMALL = Size(clients=2, steps=2, runs=3)
+OURS = [Turn(60.0, 1.0), Turn(200.0, 1.0), Turn(100.0, 0.5), Turn(80.0, 1.0)]
+PEERS = {
+    "peer_1_threads": [Turn(30.0, 0.5), Turn(10.0, 0.75), Turn(500.0, 0.5), Turn(30.0, 0.25)],
+    "peer_2_threads": [Turn(20.0, 1.0)] * 4,
+}
 
 
 def test_ours_and_the_plain_step_are_timed_and_the_rest_is_null():
@@ -53,3 +64,89 @@ def test_a_peer_that_stops_says_why(tmp_path):
     broken.chmod(0o755)
     with pytest.raises(BadInput, match="no module named opacus"):
         bench.measure(broken, SMALL)
+
+
+def test_an_attacks_median_speed_its_success_and_the_peers_better_number_of_threads():
+    figures = bench_attack._summary({"ours": OURS} | PEERS)
+    assert (figures["attack_ours_vpm"], figures["attack_ours_success"]) == (90.0, 0.875)
+    assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (30, 0.5, 1)
+    assert figures["attack_ours_over_peer"] == 3.0
+
+
+def test_without_peers_only_our_attack_has_figures():
+    figures = bench_attack._summary({"ours": OURS})
+    empty = {"attack_peer_vpm", "attack_peer_success", "attack_ours_over_peer", "attack_peer_threads"}
+    assert {name for name, figure in figures.items() if figure is None} == empty
+
+
+def test_no_victim_is_attacked_in_two_turns():
+    assert Effort(victims=2, turns=3).lots() == [range(0, 2), range(2, 4), range(4, 6)]
+
+
+def test_without_mnist_the_victims_are_digits_in_its_size(tmp_path, monkeypatch):
+    for place in ("GRADVEIL_DATA", "GRADVEIL_CACHE"):
+        monkeypatch.setenv(place, str(tmp_path))
+    found, small = bench_attack.dataset(), load("digits")
+    assert (found.name, found.shape) == ("digits enlarged to 28 x 28", (28, 28, 1))
+    for large, split in ((found.train, small.train), (found.test, small.test)):
+        for row in range(3):
+            np.testing.assert_array_equal(large.x[:, 2 + row : 26 : 3, 4 - row : 26 : 3], split.x)
+        assert large.x.sum(dtype=np.float64) == pytest.approx(9 * split.x.sum(dtype=np.float64), rel=1e-9)
+
+
+def test_the_peers_layout_is_the_same_network():
+    params = AttackNet().init(jax.random.key(3), (28, 28, 1), 10)
+    image = np.random.default_rng(0).random((28, 28, 1), np.float32)
+    *convolutions, last, bias = bench_attack.torch_tensors(params)
+    hidden = image.transpose(2, 0, 1)[None]
+    for i, stride in enumerate((2, 2, 1, 1)):
+        kernel, shift = convolutions[2 * i : 2 * i + 2]
+        hidden = jax.lax.conv_general_dilated(hidden, kernel, (stride, stride), [(2, 2), (2, 2)])
+        hidden = jax.nn.sigmoid(hidden + shift[:, None, None])
+    np.testing.assert_allclose(last @ hidden.reshape(-1) + bias, AttackNet().apply(params, image), atol=1e-5)
+
+
+@pytest.fixture
+def made_up_peer(tmp_path):
+    """A peer that claims a second a victim and thread, rebuilds none, and keeps what it was asked."""
+    program = tmp_path / "python"
+    program.write_text(
+        "#!/bin/sh\n"
+        f"cp $3 {tmp_path}/victims.npz\n"
+        f"while read first count; do echo $2: $first $count >> {tmp_path}/asked\n"
+        """echo '{"seconds": '$((count * $2))', "successes": 0}'; done\n"""
+    )
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.slow
+def test_our_attack_is_timed_in_turn_with_a_peer_that_gets_the_same_victims(made_up_peer, tmp_path):
+    figures = bench_attack.measure(made_up_peer, Effort(victims=1, turns=1))
+    assert (figures["attack_ours_success"], figures["attack_victims"]) == (1, 1)
+    assert 0 < figures["attack_ours_vpm"] < math.inf
+    assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (60, 0, 1)
+    assert (tmp_path / "asked").read_text().splitlines() == ["1: 0 1", "2: 0 1"] * 2  # to warm up, and to be timed
+    with np.load(tmp_path / "victims.npz") as handed:
+        assert (handed["x"].shape, handed["x"].max(), handed["y"].shape) == ((1, 1, 28, 28), 1, (1,))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PEERS_PYTHON.is_file(), reason="PyTorch is installed by `make bench`")
+def test_the_peer_rebuilds_a_digit():
+    victims = bench_attack._victims(bench_attack.dataset(), 1)
+    with bench_attack._attacker(PEERS_PYTHON, victims, 1) as attack:
+        assert attack(range(1)).success == 1
+
+
+def test_the_table_of_attacks_leaves_out_a_peer_that_was_not_run(capsys):
+    about = {"attack_data": "mnist", "attack_victims": 8}
+    verb._show_attacks(bench_attack._summary({"ours": OURS} | PEERS) | about)
+    shown = capsys.readouterr().out
+    assert "8 victims, mnist" in shown
+    assert [[cell.strip() for cell in line.split("│")[2:5]] for line in shown.splitlines() if "│" in line] == [
+        ["90", "88%", "1.00"],
+        ["30", "50%", "0.33"],
+    ]
+    verb._show_attacks(bench_attack._summary({"ours": OURS}) | about)
+    assert "PyTorch" not in capsys.readouterr().out

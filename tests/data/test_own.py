@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gradveil.data.sources import load
+from gradveil.data.sources import load, where
 from gradveil.data.split import quarter
 from gradveil.errors import BadInput
 
@@ -65,6 +65,27 @@ def test_missing_values_are_zero_and_counted(tmp_path):
     assert np.sum(~x[:, 1:].any(axis=1)) == 2
     assert any(note.startswith("5 missing values") for note in data.notes)
     assert any(note.startswith("2 rows without a value of 'sick'") for note in data.notes)
+
+
+def test_features_say_which_places_of_a_row_belong_to_which_column(tmp_path):
+    rows = [f"{i % 7},{'red' if i % 2 else 'blue'},{i % 5},{'a' if i % 3 else 'b'}" for i in range(60)]
+    (tmp_path / "table.csv").write_text("\n".join(["size,colour,age,target", *rows]))
+    data = load(str(tmp_path / "table.csv"), target="target")
+    assert [(f.name, f.start, f.stop) for f in data.features] == [("size", 0, 1), ("colour", 1, 3), ("age", 3, 4)]
+    colours = data.train.x[:, 1:3]
+    assert (colours.sum(axis=1) == 1).all()
+
+
+@pytest.mark.data
+def test_the_features_of_adult_cover_its_105_places_in_order():
+    if where("adult") is None:
+        pytest.skip("adult is neither in GRADVEIL_DATA nor in the cache")
+    data = load("adult", allow_download=False)
+    assert [f.start for f in data.features[1:]] == [f.stop for f in data.features[:-1]]
+    assert (data.features[0].start, data.features[-1].stop, len(data.features)) == (0, 105, 14)
+    levels = [data.train.x[:, f.start : f.stop].sum(axis=1) for f in data.features if f.stop - f.start > 1]
+    assert len(levels) == 8
+    assert all(((total == 1) | (total == 0)).all() for total in levels)
 
 
 def test_scaling_and_categories_come_from_the_training_rows_alone(tmp_path):

@@ -5,6 +5,7 @@ import os
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,8 +45,8 @@ def load(path: Path, target: str | None) -> Dataset:
 def _csv(path: Path, target: str | None) -> Dataset:
     table = own_csv.read(path, target)
     y, classes = number(table.labels, str(path))
-    x, notes = own_csv.encode(table, quarter(y)[0])
-    return _dataset(path, x, y, classes, notes)
+    x, features, notes = own_csv.encode(table, quarter(y)[0])
+    return replace(_dataset(path, x, y, classes, notes), features=features)
 
 
 def _dataset(path: Path, x: Array, y: Array, classes: tuple[str, ...], notes: tuple[str, ...]) -> Dataset:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradveil.data.dataset import Array
+from gradveil.data.dataset import Array, Feature
 from gradveil.data.tables import STATISTICS_NOTE, standardise
 from gradveil.errors import BadInput
 
@@ -98,14 +98,16 @@ def as_number(text: str) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def encode(table: Table, train: Array) -> tuple[Array, tuple[str, ...]]:
+def encode(table: Table, train: Array) -> tuple[Array, tuple[Feature, ...], tuple[str, ...]]:
     """Turn the columns into features float32 [n, features], with what was learned from the rows `train` only.
 
     A column is numeric if every value that is not missing is a finite number: it is standardised, and a missing
     value becomes 0, the training mean. Any other column is one-hot over the categories of the training rows: a
-    missing value or a category not among them is zero throughout. Notes count both and name empty columns.
+    missing value or a category not among them is zero throughout. Notes count both and name empty columns. Also gives
+    which features belong to which column.
     """
     blocks: list[Array] = []
+    names: list[str] = []
     notes = list(table.notes)
     missing = unseen = 0
     categorical = False
@@ -115,6 +117,7 @@ def encode(table: Table, train: Array) -> tuple[Array, tuple[str, ...]]:
             notes.append(f"the column {name!r} is empty and left out")
             continue
         missing += empty
+        names.append(name)
         numbers = np.array([as_number(text) for text in texts])
         if np.isnan(numbers).sum() == empty:
             blocks.append(np.nan_to_num(standardise(numbers[:, None], train)))
@@ -130,7 +133,9 @@ def encode(table: Table, train: Array) -> tuple[Array, tuple[str, ...]]:
     )
     notes += [f"{unseen} test values of categories that no training row has are encoded as zero"] * (unseen > 0)
     notes += [STATISTICS_NOTE] + [LEVELS_NOTE] * categorical
-    return np.concatenate(blocks, axis=1, dtype=np.float32), tuple(notes)
+    ends = np.cumsum([block.shape[1] for block in blocks])
+    features = tuple(Feature(n, int(e) - b.shape[1], int(e)) for n, b, e in zip(names, blocks, ends, strict=True))
+    return np.concatenate(blocks, axis=1, dtype=np.float32), features, tuple(notes)
 
 
 def _one_hot(path: Path, name: str, texts: Sequence[str], train: Array) -> tuple[Array, int]:
