@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 from functools import cache
-from itertools import compress
+from itertools import compress, pairwise
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ from gradveil.surface import Surface
 
 pytestmark = pytest.mark.xdist_group("leaks")  # what is read for one test serves the others
 
-SHAPE, CLASSES = (12, 12, 1), 3  # 144 x 8 + 8 + 8 x 3 + 3 = 1187 coordinates in 4 layers
+SHAPE, CLASSES = (12, 12, 1), 3  # 144 x 8 + 8 x 3 = 1176 coordinates in 2 layers
 PLAN = Plan(
     dataset="tiny",
     method=NON_PRIVATE,
@@ -48,11 +48,11 @@ PLAN = Plan(
     batch=4,
     client_size=12,
     learning_rate=0.1,
-    model=Mlp((8,), bias=True),
+    model=Mlp((8,)),
     partition=Iid(),
     seed=11,
 )
-RATE, STEPS, BATCH, LAYERS, CLIENT = 0.1, 3, 4, 4, 2
+RATE, STEPS, BATCH, CLIENT = 0.1, 3, 4, 2
 SERVER, UPDATE, EXAMPLE = Surface
 ARRIVES, ARRIVING, SENT = Tap(SERVER), Tap(SERVER, "arriving"), Tap(UPDATE)
 USED, IN_MEMORY = Tap(EXAMPLE), Tap(EXAMPLE, "in_memory")
@@ -145,14 +145,13 @@ def close(one, other, rtol=1e-5, atol=2e-6):
 
 
 def gradient_of(params, row):
-    """The gradient of the cross-entropy of softmax(relu(x W + a) V + b), by the chain rule."""
-    w, a, v, b = (np.asarray(p, np.float64) for p in params)
+    """The gradient of the cross-entropy of softmax(relu(x W) V), by the chain rule."""
+    w, v = (np.asarray(p, np.float64) for p in params)
     x = dataset().train.x[row].ravel() / 255
-    hidden = np.maximum(x @ w + a, 0)
-    odds = np.exp(hidden @ v + b)
+    hidden = np.maximum(x @ w, 0)
+    odds = np.exp(hidden @ v)
     off = odds / odds.sum() - np.eye(CLASSES)[dataset().train.y[row]]
-    back = (v @ off) * (hidden > 0)
-    return [np.outer(x, back), back, np.outer(hidden, off), off]
+    return [np.outer(x, (v @ off) * (hidden > 0)), np.outer(hidden, off)]
 
 
 def clipped(method, unit, memory):
@@ -235,12 +234,15 @@ def test_an_update_is_read_as_the_serial_engine_reports_it(name):
         close(seen.params, state.params, rtol=0, atol=0)
 
 
-def test_what_is_read_of_a_cohort_is_what_the_round_did():
-    plan = plan_of(ADACLIP)
-    before, after = (done.state for done in rounds(plan_of(ADACLIP, rounds=2), engine_of(plan), start(plan), ROOTS))
-    reads = [read(plan, population(plan), before, ROOTS, int(c), ARRIVING) for c in cohort_of(plan, 1, ROOTS)]
-    moved = -RATE * STEPS * np.mean([flat(one.gradient) for one in reads], axis=0)
-    np.testing.assert_allclose(flat(after.params) - flat(before.params), moved, atol=1e-5)
+def test_what_is_read_is_what_a_round_moved_the_model_by():
+    plan = plan_of(ADACLIP, cohort=1, rounds=2)
+    states = [start(plan), *(done.state for done in rounds(plan, engine_of(plan), start(plan), ROOTS))]
+    for t, (before, after) in enumerate(pairwise(states)):
+        (number,) = cohort_of(plan, t, ROOTS)
+        seen = read(plan, population(plan), before, ROOTS, int(number), ARRIVING)
+        moved = flat(after.params) - flat(before.params)
+        np.testing.assert_allclose(-RATE * STEPS * flat(seen.gradient), moved, rtol=1e-5, atol=1e-6)
+        close(seen.memory, before.memory, rtol=0, atol=0)
 
 
 @EVERY
@@ -274,20 +276,9 @@ def test_after_the_last_round_one_more_is_read_with_fresh_noise_of_the_last_scal
     assert uncorrelated(flat(last.gradient), flat(beyond.gradient))
 
 
-@pytest.mark.parametrize(("tap", "at"), [(SENT, 0), (USED, 1)], ids=["sent", "used"])
-def test_a_compiled_reading_is_the_same_reading(compiled, tap, at):
-    plan = plan_of(ADACLIP)
-    fast = read(plan, population(plan), begun(plan), ROOTS, CLIENT, tap, at)
-    again = replayed(plan, tap, fast)
-    with jax.disable_jit():
-        slow = taken(plan, tap, step=at)
-        close(again, replayed(plan, tap, slow))
-    close(fast.params, slow.params)
-    close(fast.gradient, slow.gradient, atol=1e-5)
-    np.testing.assert_array_equal(fast.rows, slow.rows)
-
-
-@EVERY
+@pytest.mark.parametrize(
+    "name", ["non-private", "fed-sdp", "fed-sdp-client", "fed-cdp", "fed-alpha-cdp-sigma", "adaclip"]
+)
 def test_a_local_step_is_read_at_the_parameters_that_the_steps_before_it_lead_to(name):
     plan = plan_of(name)
     steps = [taken(plan, USED, step=s) for s in range(STEPS)]
@@ -302,10 +293,8 @@ def test_a_local_step_is_read_at_the_parameters_that_the_steps_before_it_lead_to
 
 SEEN = {
     "non-private": plan_of(NON_PRIVATE),
-    "fed-sdp": plan_of(FED_SDP),
     "fed-cdp": plan_of(FED_CDP),
     "each": plan_of(replace(FED_CDP, draw=Draw.EACH)),
-    "mean": plan_of(replace(FED_CDP, draw=Draw.MEAN)),
     "adaclip": plan_of(ADACLIP),
     "with-replacement": plan_of(FED_CDP, sampling=WithReplacement()),
 }
@@ -360,9 +349,8 @@ def test_the_rows_of_a_fixed_pass_are_the_shard_in_order():
     np.testing.assert_array_equal(taken(around, SENT).rows, [*shard, *shard[:2]])
 
 
-@pytest.mark.parametrize("method", [NON_PRIVATE, faint(FED_CDP)], ids=lambda m: m.name)
-def test_a_poisson_batch_is_its_rows_over_the_expected_number(compiled, method):
-    plan, sizes = plan_of(method, sampling=Poisson()), set()
+def test_a_poisson_batch_is_its_rows_over_the_expected_number(compiled):
+    plan, sizes = plan_of(faint(FED_CDP), sampling=Poisson()), set()
     for number in range(plan.clients):
         shard = population(plan).shards[number]
         for tap in (USED, IN_MEMORY):
@@ -375,14 +363,14 @@ def test_a_poisson_batch_is_its_rows_over_the_expected_number(compiled, method):
 
 
 def test_a_single_example_of_a_poisson_batch_is_its_first(compiled):
-    plan = plan_of(NON_PRIVATE, sampling=Poisson())
-    one, all_of_them = taken(plan, ALONE), taken(plan, USED)
-    np.testing.assert_array_equal(one.rows, all_of_them.rows[:1])
+    plan = plan_of(faint(FED_CDP), sampling=Poisson())
+    one = taken(plan, ALONE_IN_MEMORY)
+    np.testing.assert_array_equal(one.rows, taken(plan, USED).rows[:1])
     close(one.gradient, gradient_of(begun(plan).params, one.rows[0]))
 
 
 def test_all_steps_of_a_poisson_client_are_behind_its_update(compiled):
-    plan = plan_of(NON_PRIVATE, sampling=Poisson())
+    plan = plan_of(faint(FED_CDP), sampling=Poisson())
     lots = [taken(plan, USED, step=s).rows for s in range(STEPS)]
     assert len({tuple(lot) for lot in lots}) == STEPS
     seen = taken(plan, SENT)
@@ -397,26 +385,47 @@ def examples(rows):
     return jnp.asarray(dataset().train.x[rows].astype(np.float32) / 255), jnp.asarray(dataset().train.y[rows])
 
 
-def replayed(plan, tap, seen, lots=None):
-    """What a reading's examples would have shown; lots: rows a step, with empty places to give all of them 12."""
-    replay = Replay.of(plan, tap)
-    x, y = examples(seen.rows if lots is None else np.concatenate([np.resize(lot, 12) for lot in lots]))
-    if lots is not None:
-        y = jnp.where(np.concatenate([np.arange(12) >= len(lot) for lot in lots]), -1, y)
-    return jax.jit(lambda *given: replay(*given))(seen.params, seen.memory, x, y)
+@cache
+def _replayed(plan, tap, lots):
+    """What rows of the pool would have shown in the steps of CLIENT; empty places make all lots equally long."""
+    places, replay = max(map(len, lots)), Replay.of(plan, tap)
+    empty = np.concatenate([np.arange(places) >= len(lot) for lot in lots])
+    x, y = examples(np.concatenate([np.resize(lot, places) for lot in lots]))
+    state = begun(plan)
+    return jax.jit(lambda *given: replay(*given))(state.params, state.memory, x, jnp.where(empty, -1, y))
+
+
+def replayed(plan, tap, lots=None):
+    """What lots of rows would have shown; those of a fixed pass if not given."""
+    rows = population(plan).shards[CLIENT][: plan.local_steps * plan.batch]
+    if lots is None:
+        shown = {EXAMPLE: rows[: 1 if tap.single else plan.batch]}.get(tap.surface, rows)
+        lots = [shown]
+    return _replayed(plan, tap, tuple(tuple(map(int, lot)) for lot in lots))
 
 
 @WHOLE
-@pytest.mark.parametrize("steps", [1, 3])
-def test_the_true_examples_replayed_are_the_reading(name, steps):
-    plan = plan_of(faint(METHODS[name].value), local_steps=steps)
-    for tap in TAPS if steps == STEPS else (ARRIVES, SENT):
-        seen = taken(plan, tap)
-        expected = by_hand(plan, tap)
-        close(seen.gradient, expected)
-        close(replayed(plan, tap, seen), expected)
-    wrong = replayed(plan, SENT, seen._replace(rows=population(plan).shards[1][: steps * BATCH]))
+def test_the_true_examples_replayed_are_what_a_tap_would_have_shown_without_noise(name):
+    plan = plan_of(faint(METHODS[name].value))
+    for tap in TAPS:
+        close(replayed(plan, tap), by_hand(plan, tap))
+    wrong = replayed(plan, SENT, [population(plan).shards[1]])
     assert np.abs(flat(wrong) - flat(by_hand(plan, SENT))).max() > 1e-3
+
+
+@WHOLE
+def test_without_noise_the_true_examples_replayed_are_the_reading(name):
+    plan = plan_of(faint(METHODS[name].value))
+    for tap in {EXAMPLE: (SENT, USED), UPDATE: (SENT,), SERVER: (ARRIVES,)}[plan.method.surface]:
+        close(taken(plan, tap).gradient, replayed(plan, tap))
+
+
+@pytest.mark.parametrize("name", ["non-private", "fed-sdp", "fed-sdp-client", "fed-cdp"])
+def test_without_noise_the_true_examples_of_one_local_step_replayed_are_the_reading(name):
+    plan = plan_of(faint(METHODS[name].value), local_steps=1)
+    for tap in (ARRIVES, SENT):
+        close(taken(plan, tap).gradient, replayed(plan, tap))
+        close(taken(plan, tap).gradient, by_hand(plan, tap))
 
 
 @WHOLE
@@ -434,7 +443,7 @@ def test_what_was_pruned_shows_as_zeros_and_is_not_replayed(name):
     plan = plan_of(replace(METHODS[name].value, clip=Unclipped(), sensitivity=Fixed(0.0), noise=Constant(0.0)))
     most = getattr(plan.method.prune, "bound", math.inf) / (RATE * STEPS)
     seen, whole = taken(plan, SENT), flat(by_hand(plan, SENT))
-    close(replayed(plan, SENT, seen), whole)
+    close(replayed(plan, SENT), whole)
     shown = flat(seen.gradient)
     kept = shown != 0
     np.testing.assert_allclose(shown[kept], np.clip(whole, -most, most)[kept], rtol=1e-4, atol=2e-6)
@@ -448,17 +457,16 @@ def test_one_noised_example_is_replayed_alone():
     seen = taken(plan, ALONE)
     np.testing.assert_array_equal(seen.rows, population(plan).shards[CLIENT][:1])
     close(seen.gradient, by_hand(plan, ALONE))
-    close(replayed(plan, ALONE, seen), by_hand(plan, ALONE))
+    close(replayed(plan, ALONE), by_hand(plan, ALONE))
 
 
-@pytest.mark.parametrize("method", [NON_PRIVATE, faint(FED_CDP)], ids=lambda m: m.name)
-def test_a_poisson_batch_replayed_is_the_reading_with_empty_places_to_even_out_its_steps(compiled, method):
-    plan = plan_of(method, sampling=Poisson())
+def test_a_poisson_batch_replayed_is_the_reading_with_empty_places_to_even_out_its_steps(compiled):
+    plan = plan_of(faint(FED_CDP), sampling=Poisson())
     lots = [taken(plan, USED, step=s).rows for s in range(STEPS)]
     assert len(set(map(len, lots))) > 1
     for tap in (USED, SENT):
         seen = taken(plan, tap)
-        close(replayed(plan, tap, seen, lots if tap is SENT else lots[:1]), seen.gradient)
+        close(replayed(plan, tap, lots if tap is SENT else lots[:1]), seen.gradient)
 
 
 # Noise ---------------------------------------------------------------------------------------------------------------
@@ -488,7 +496,7 @@ MEASURED = {
 
 
 def looks_standard_normal(z):
-    """Whether 1187 numbers have deviation 1 to 10 %, five times its error, and pass Kolmogorov and Smirnov."""
+    """Whether 1176 numbers have deviation 1 to 10 %, five times its error, and pass Kolmogorov and Smirnov."""
     return abs(z.std() - 1) < 0.1 and stats.kstest(z, "norm").pvalue > 1e-3
 
 
@@ -499,8 +507,8 @@ def test_the_noise_on_a_reading_is_what_it_states(method, tap, at, expected):
     np.testing.assert_allclose(spread_of(seen), expected, rtol=1e-5)
     off = flat(seen.gradient) - flat(by_hand(plan, tap))
     assert looks_standard_normal(off / expected)
-    assert not looks_standard_normal(off / expected * 1.15)
-    assert not looks_standard_normal(off / expected / 1.15)
+    assert not looks_standard_normal(off / expected * 1.25)
+    assert not looks_standard_normal(off / expected / 1.25)
 
 
 def test_a_later_step_is_noised_by_its_own_scale():
@@ -522,7 +530,7 @@ def test_adaclip_noises_each_coordinate_by_its_own_width(tap, divisor):
     off = flat(seen.gradient) - flat(by_hand(plan, tap))
     assert looks_standard_normal(off / spread)
     assert not looks_standard_normal(off / off.std())
-    assert not looks_standard_normal(off / spread * 1.15)
+    assert not looks_standard_normal(off / spread * 1.25)
 
 
 NOISED = {
@@ -566,13 +574,13 @@ def test_a_method_noises_the_surfaces_it_says_and_no_others(name):
 
 # What is public about the noise --------------------------------------------------------------------------------------
 
-FLAT = replace(FED_CDP, clip=Flat(4.0))
+FLAT, ROOT = replace(FED_CDP, clip=Flat(4.0)), math.sqrt(2)
 FLAT_EACH, FLAT_MEAN = (replace(FLAT, draw=draw) for draw in (Draw.EACH, Draw.MEAN))
 MU = {
-    # C / n over sigma S share(n), with sigma = 6 and S = C; sqrt(4) for four layers; sqrt(touches)
+    # C / n over sigma S share(n), with sigma = 6 and S = C; sqrt(2) for two layers; sqrt(touches)
     "single": (FLAT, {"batch": 1}, ALONE, 1 / 6),
     "one-touch": (FLAT, {"batch": 1}, SENT, 1 / 6),
-    "per-layer": (FED_CDP, {"batch": 1}, ALONE, 2 / 6),
+    "per-layer": (FED_CDP, {"batch": 1}, ALONE, ROOT / 6),
     "sum": (FLAT, {}, USED, 1 / 6),
     "mean": (FLAT_MEAN, {}, USED, 1 / 24),
     "each": (FLAT_EACH, {}, USED, 1 / 12),
@@ -581,19 +589,19 @@ MU = {
     "arriving": (FLAT, {}, ARRIVING, 1 / 6),
     "arrives": (FLAT, {}, ARRIVES, 1 / 6),
     "mean-sent": (FLAT_MEAN, {}, SENT, 1 / 24),
-    "per-layer-sent": (FED_CDP, {}, SENT, 2 / 6),
-    "two-touches": (FLAT, {"local_steps": 6}, SENT, math.sqrt(2) / 6),
+    "per-layer-sent": (FED_CDP, {}, SENT, ROOT / 6),
+    "two-touches": (FLAT, {"local_steps": 6}, SENT, ROOT / 6),
     "two-touches-one-step": (FLAT, {"local_steps": 6}, USED, 1 / 6),
     "poisson": (FLAT, {"sampling": Poisson()}, SENT, math.sqrt(3) / 6),
     "fixed-sensitivity": (replace(FLAT, sensitivity=Fixed(2.0)), {}, USED, 2 / 6),
     "decay": (replace(FLAT, noise=Linear(start=9.0, end=3.0)), {}, USED, 1 / 7),
     "quantile": (QUANTILE, {}, USED, 1 / 6),
     "adaclip": (ADACLIP, {}, SENT, 1 / 6),
-    "server": (FED_SDP, {}, ARRIVES, 2 / 6),
-    "update": (FED_SDP_CLIENT, {}, SENT, 2 / 6),
-    "update-arriving": (FED_SDP_CLIENT, {"local_steps": 7}, ARRIVING, 2 / 6),
-    "share": (SHARED, {}, SENT, 2 * math.sqrt(3) / 6),
-    "dssgd-noisy": (METHODS["dssgd-noisy"].value, {}, SENT, 2 / 6),
+    "server": (FED_SDP, {}, ARRIVES, ROOT / 6),
+    "update": (FED_SDP_CLIENT, {}, SENT, ROOT / 6),
+    "update-arriving": (FED_SDP_CLIENT, {"local_steps": 7}, ARRIVING, ROOT / 6),
+    "share": (SHARED, {}, SENT, ROOT * math.sqrt(3) / 6),
+    "dssgd-noisy": (METHODS["dssgd-noisy"].value, {}, SENT, ROOT / 6),
     "not-yet-noised": (FED_SDP, {}, ARRIVING, None),
     "not-noised-there": (FED_SDP_CLIENT, {}, USED, None),
     "in-memory": (FLAT, {}, IN_MEMORY, None),
@@ -613,7 +621,6 @@ def test_mu_is_what_an_example_or_a_client_moves_over_the_noise(method, changes,
     assert found == (None if expected is None else pytest.approx(expected, rel=1e-6))
 
 
-@pytest.mark.xfail(strict=True, reason="the scale of the first step stands for all; an example may be in a later one")
 def test_mu_of_an_update_allows_for_the_step_with_the_least_noise():
     plan = plan_of(replace(FLAT, noise=BY_STEP))
     state = begun(plan)

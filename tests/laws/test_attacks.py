@@ -201,7 +201,6 @@ def test_a_victim_that_gives_no_number_is_restarted_and_disturbs_no_other(name):
     same_bits(other, founds(name)[1])
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="nnls refuses NaN, and all victims fall with the one")
 def test_a_batch_that_gives_no_number_disturbs_no_other():
     stage = replace(STAGE, batch=3)
     good = leak_of(victims()[0].readings[0].gradient, stage)

@@ -162,25 +162,26 @@ def unmix(leak: Leak, features: "Features") -> Host:
     """Give each class's share of the examples: the non-negative mix of typical gradients nearest to what was read.
 
     Shares add up to 1: a heavy extra row says so. Without it the mix is not determined, since the class gradients
-    p - e_c of the last layer, weighted by p itself, add up to nothing.
+    p - e_c of the last layer, weighted by p itself, add up to nothing. A reading with no numbers says nothing.
     """
-    read = features(tree.lot_of_one(merged(leak).gradient))[0].astype(np.float64)
-    typical = features(jax.tree.map(np.asarray, typical_gradients(leak))).T.astype(np.float64)
+    reading = merged(leak)
+    read = np.nan_to_num(features(tree.lot_of_one(reading.gradient), reading)[0].astype(np.float64))
+    typical = features(jax.tree.map(np.asarray, typical_gradients(leak)), reading).T.astype(np.float64)
     heavy = 100 * np.sqrt(np.square(typical).sum(axis=0).mean()) + 1e-12
     system, wanted = np.vstack([typical, np.full(typical.shape[1], heavy)]), np.append(read, heavy)
-    mix, _ = nnls(system, wanted, maxiter=10_000)
+    mix, _ = nnls(np.nan_to_num(system), wanted, maxiter=10_000)
     shares: Host = mix / mix.sum() if mix.sum() > 0 else np.full(len(mix), 1 / len(mix))
     return shares
 
 
 class Features(Protocol):
-    """A map from a lot of gradients to rows [n, features]."""
+    """A map from a lot of gradients to rows [n, features], given the reading that they are compared with."""
 
-    def __call__(self, lot: Tree) -> Host:
+    def __call__(self, lot: Tree, reading: Reading) -> Host:
         """Give one row a unit."""
 
 
-def _column_sums(stage: Stage, lot: Tree) -> Host:
+def _column_sums(stage: Stage, lot: Tree, reading: Reading) -> Host:
     def one(i: int) -> Host:
         weights, bias = last_layer(stage, jax.tree.map(lambda a: a[i], lot))
         sums = np.sum(weights, axis=0)
@@ -189,8 +190,11 @@ def _column_sums(stage: Stage, lot: Tree) -> Host:
     return np.stack([one(i) for i in range(len(jax.tree.leaves(lot)[0]))])
 
 
-def _every_coordinate(lot: Tree) -> Host:
-    return np.concatenate([a.reshape(len(a), -1) for a in jax.tree.leaves(lot)], axis=1)
+def _every_coordinate(lot: Tree, reading: Reading) -> Host:
+    """Lay all coordinates side by side, in units of its noise; where there is none, of a thousandth of the rest."""
+    root = np.sqrt(np.mean([np.mean(np.square(a)) for a in jax.tree.leaves(reading.gradient)]))
+    scaled = jax.tree.map(lambda a, s: a / np.maximum(s, 1e-3 * root + 1e-12), lot, reading.std)
+    return np.concatenate([a.reshape(len(a), -1) for a in jax.tree.leaves(scaled)], axis=1)
 
 
 def _most(scores: Host, n: int) -> Host:

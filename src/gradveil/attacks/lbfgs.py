@@ -51,6 +51,7 @@ class Lbfgs:
 
     inner: int = 20
     memory: int = 100
+    least_gain: float = 1e-5
 
     def __post_init__(self) -> None:
         if min(self.inner, self.memory) < 1:
@@ -80,8 +81,8 @@ class Lbfgs:
         return Moved(unravel(after.point), after, after.loss, after.evaluations)
 
     def stalled(self, before: Array, after: Array) -> Array:
-        """Less than a hundred-thousandth gained in a whole iteration."""
-        return after > before * (1 - 1e-5)
+        """Less than `least_gain` of the loss gained in a whole iteration."""
+        return after > before * (1 - self.least_gain)
 
 
 def _turn(evaluate: Callable[[Array], tuple[Array, Array]], s: _Search) -> _Search:

@@ -6,6 +6,7 @@ from gradveil.attacks.analytic import Analytic
 from gradveil.attacks.distance import Cosine, Likelihood
 from gradveil.attacks.found import Attack
 from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, RowSums, Sign
+from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.learned import Learned
 from gradveil.attacks.matching import Matching
 from gradveil.attacks.optimise import SignedAdam
@@ -25,7 +26,17 @@ GRADINV = replace(
     stop=0.0,
 )
 UNROLLED = replace(CPL, name="unrolled", unrolls=True)
-MAP = replace(CPL, name="map", distance=Likelihood(), labels=MatchedFilter(), prior=Gaussian(), unrolls=True, stop=0.0)
+MAP = replace(
+    IDLG,
+    name="map",
+    distance=Likelihood(),
+    labels=MatchedFilter(),
+    prior=Gaussian(),
+    optimiser=Lbfgs(least_gain=0.01),
+    unrolls=True,
+    iterations=60,
+    stop=0.0,
+)
 TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)
 ANALYTIC = Analytic()
 LEARNED = Learned()

@@ -259,5 +259,7 @@ def gaussian_mu(plan: Plan, t: int, tap: Tap, params: Tree, memory: Tree) -> flo
     else:
         moved /= plan.learning_rate * plan.local_steps
     often = touches(plan) if example and tap.surface is not Surface.EXAMPLE else 1
-    std = _scalar_noise(plan, t, Tap(Surface.EXAMPLE, single=tap.single) if example else tap, 0)
+    # An example may be in any step, so that of an update counts the step with the least noise.
+    step = int(np.argmin(plan.sigmas()[t])) if tap.surface is not Surface.EXAMPLE else 0
+    std = _scalar_noise(plan, t, Tap(Surface.EXAMPLE, single=tap.single) if example else tap, step)
     return moved * math.sqrt(often) / (std * _public_sensitivity(plan, memory)) if math.isfinite(moved) else None
