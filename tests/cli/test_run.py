@@ -110,6 +110,19 @@ def test_watched_rounds_keep_their_checkpoints(capsys, out):
     assert kept == ["latest.npz", "round-000000.npz", "round-000002.npz"]
 
 
+def test_a_run_attacks_itself_at_all_surfaces_even_if_its_noise_is_secret(capsys, out):
+    given = [*SMALL, "--rounds", "1", "--local-steps", "1", "--method", "fed-sdp-client", "--noise-source", "secret"]
+    answer = ask(capsys, *given, "--attack", "--out", str(out))
+    found = {record["surface"]: record for record in answer["attacks"]}
+    assert set(found) == {0, 1, 2}
+    assert {record["setting"] for record in found.values()} == {"as trained"}
+    assert found[2]["gain_ci"][0] > 0  # training is open under this method, and updates are not
+    assert found[0]["resilient"]
+    assert found[1]["resilient"]
+    assert len(list((out / "attacks").glob("*.json"))) == 3
+    assert [path.stat().st_mode & 0o077 for path in (out / "leaks").iterdir()] == [0]
+
+
 def test_a_plan_file_is_the_same_as_its_options_and_options_change_it(capsys, tmp_path):
     ask(capsys, *SMALL, "--out", str(tmp_path / "a"))
     again = ask(capsys, "run", str(tmp_path / "a" / "plan.toml"), "--out", str(tmp_path / "b"))

@@ -10,7 +10,7 @@ import pytest
 
 from gradveil.attacks.analytic import Analytic
 from gradveil.attacks.found import Found, Trajectory, mount
-from gradveil.attacks.labels import Granted, Joint, RowSums
+from gradveil.attacks.labels import Counts, Granted, Joint, MatchedFilter, RowSums
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
 from gradveil.attacks.learned import Learned
@@ -201,10 +201,18 @@ def test_a_victim_that_gives_no_number_is_restarted_and_disturbs_no_other(name):
     same_bits(other, founds(name)[1])
 
 
-def test_a_batch_that_gives_no_number_disturbs_no_other():
+@pytest.mark.parametrize(
+    "labels",
+    [
+        Counts(),
+        MatchedFilter(),
+    ],
+)
+def test_a_batch_that_gives_no_number_disturbs_no_other(labels):
     stage = replace(STAGE, batch=3)
     good = leak_of(victims()[0].readings[0].gradient, stage)
-    _, other = mount(Analytic(), [spoiled(good), good], seed=0)
+    bad, other = mount(Analytic(labels=labels), [spoiled(good), good], seed=0)
+    assert not bad.finite
     assert other.finite
 
 

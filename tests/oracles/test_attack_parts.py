@@ -466,6 +466,29 @@ def test_the_matched_filter_of_a_batch_trusts_the_layers_that_are_not_noised():
         np.testing.assert_array_equal(np.sort(found), np.sort(y))
 
 
+@dataclass(frozen=True)
+class Centred:
+    """A mechanism that takes a public centre off each gradient and puts it back on the mean, as AdaClip does."""
+
+    batch: int
+
+    def __call__(self, params, memory, x, y):
+        weights = jnp.where(y < 0, 0.0, 1.0) / self.batch
+        lot = per_example_gradients(MODEL, params, x, jnp.maximum(y, 0))
+        return jax.tree.map(lambda a, m: m + jnp.tensordot(weights, a - m, 1), lot, memory)
+
+
+@pytest.mark.parametrize("rule", [Counts(), MatchedFilter()], ids=repr)
+def test_labels_are_counted_through_a_mechanism_with_a_centre(rule):
+    random = np.random.default_rng(0)
+    centre = tuple(np.float32(random.normal(size=a.shape)) for a in params())
+    for seed in range(6):
+        x, y = pictures(3, seed=100 + seed)
+        plain = leak_of(x, y)
+        leak = Leak(replace(plain.stage, replay=Centred(3)), (plain.readings[0]._replace(memory=centre),), PUBLIC)
+        np.testing.assert_array_equal(np.sort(rule(leak, 3)), np.sort(y))
+
+
 def test_beliefs_are_the_posterior_of_classes_or_their_shares_in_a_batch():
     x, y = pictures(40, seed=5)
     quiet, loud = leaks_of(x, y)[:3], leaks_of(x, y, 2.0, np.random.default_rng(0))

@@ -45,6 +45,7 @@ class Analytic:
         reading = merged(leak)
         weights, bias = jax.tree.leaves(reading.gradient)[:2]
         units = np.resize(np.argsort(-np.abs(bias), kind="stable"), n)
-        quotients = (weights[:, units] / bias[units]).T.reshape(1, n, *leak.stage.shape)
+        divisors = np.where(bias[units] == 0, 1, bias[units])
+        quotients = (weights[:, units] / divisors).T.reshape(1, n, *leak.stage.shape)
         one = np.ones(1, np.int32)
         return Found(quotients, self.labels(leak, n), np.zeros(1), one, one)

@@ -56,7 +56,7 @@ class Sign:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Sort classes by the sum of inner products of their column with the other columns."""
-        weights, _ = last_layer(leak.stage, merged(leak).gradient)
+        weights, _ = last_layer(leak.stage, _reading(leak).gradient)
         products = weights.T @ weights
         return _most(np.sum(products, axis=1) - np.diag(products), n)
 
@@ -67,7 +67,7 @@ class RowSums:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Sort classes by the sum of their column."""
-        weights, _ = last_layer(leak.stage, merged(leak).gradient)
+        weights, _ = last_layer(leak.stage, _reading(leak).gradient)
         return _most(np.sum(weights, axis=0), n)
 
 
@@ -92,7 +92,7 @@ class MatchedFilter:
         """Take the likeliest class for one example, the likeliest mix for more."""
         if leak.stage.examples > 1:
             return listed(unmix(leak, _every_coordinate), n)
-        return _most(-np.asarray(_class_scores(merged(leak), typical_gradients(leak))), n)
+        return _most(-np.asarray(_class_scores(_reading(leak), typical_gradients(leak))), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def beliefs(leak: Leak) -> Host:
     """
     if leak.stage.examples > 1:
         return unmix(leak, _every_coordinate)
-    shares: Host = np.asarray(jax.nn.softmax(_class_scores(merged(leak), typical_gradients(leak))))
+    shares: Host = np.asarray(jax.nn.softmax(_class_scores(_reading(leak), typical_gradients(leak))))
     return shares
 
 
@@ -139,11 +139,17 @@ def _class_scores(reading: Reading, typical: Tree) -> Array:
 
 
 def typical_gradients(leak: Leak) -> Tree:
-    """Give the mean reading of each class over public examples, leaves [classes, ...]; zeros where there are none."""
-    x, y = leak.public.x, leak.public.y
-    rows = np.concatenate([np.flatnonzero(y == c)[:PER_CLASS] for c in range(leak.stage.classes)])
-    reading = leak.readings[0]
-    return _class_gradients(leak.stage, reading.params, reading.memory, x[rows], y[rows])
+    """Give the mean reading of each class over public examples, leaves [classes, ...]; zeros where there are none.
+
+    The same for all leaks of one stage and the same parameters, so it is kept beside the public examples.
+    """
+    x, y, reading = leak.public.x, leak.public.y, leak.readings[0]
+    place = (leak.stage, id(reading.params))
+    if place not in leak.public.memo:
+        rows = np.concatenate([np.flatnonzero(y == c)[:PER_CLASS] for c in range(leak.stage.classes)])
+        made = _class_gradients(leak.stage, reading.params, reading.memory, x[rows], y[rows])
+        leak.public.memo[place] = (reading.params, jax.tree.map(np.asarray, made))
+    return leak.public.memo[place][1]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -153,9 +159,14 @@ def _class_gradients(stage: Stage, params: Tree, memory: Tree, x: Array, y: Arra
     if stage.steps > 1:  # the mechanism wants a whole sequence of batches, of which one example is no part
         lot = per_example_gradients(stage.model, params, x, y)
     else:
-        alone = jax.lax.map(lambda one: stage.replay(params, memory, one[0][None], one[1][None]), (x, y))
-        lot = jax.tree.map(lambda a: a * stage.batch, alone)
+        lot = jax.lax.map(partial(_batch_of_copies, stage, params, memory), (x, y))
     return jax.tree.map(lambda a: jnp.tensordot(shares, a, 1), lot)
+
+
+def _batch_of_copies(stage: Stage, params: Tree, memory: Tree, example: tuple[Array, Array]) -> Tree:
+    """Replay a batch of one example B times over: what the mechanism makes of a class, clips of updates included."""
+    x, y = (jnp.repeat(part[None], stage.batch, axis=0) for part in example)
+    return stage.replay(params, memory, x, y)
 
 
 def unmix(leak: Leak, features: "Features") -> Host:
@@ -164,14 +175,21 @@ def unmix(leak: Leak, features: "Features") -> Host:
     Shares add up to 1: a heavy extra row says so. Without it the mix is not determined, since the class gradients
     p - e_c of the last layer, weighted by p itself, add up to nothing. A reading with no numbers says nothing.
     """
-    reading = merged(leak)
-    read = np.nan_to_num(features(tree.lot_of_one(reading.gradient), reading)[0].astype(np.float64))
-    typical = features(jax.tree.map(np.asarray, typical_gradients(leak)), reading).T.astype(np.float64)
+    reading = _reading(leak)
+    read = features(tree.lot_of_one(reading.gradient), reading)[0].astype(np.float64)
+    typical = features(typical_gradients(leak), reading).T.astype(np.float64)
     heavy = 100 * np.sqrt(np.square(typical).sum(axis=0).mean()) + 1e-12
     system, wanted = np.vstack([typical, np.full(typical.shape[1], heavy)]), np.append(read, heavy)
-    mix, _ = nnls(np.nan_to_num(system), wanted, maxiter=10_000)
+    mix, _ = nnls(system, wanted, maxiter=10_000)
     shares: Host = mix / mix.sum() if mix.sum() > 0 else np.full(len(mix), 1 / len(mix))
     return shares
+
+
+def _reading(leak: Leak) -> Reading:
+    """Give the fused reading; what is no number in it says nothing."""
+    reading = merged(leak)
+    gradient, std = jax.tree.map(partial(np.nan_to_num, posinf=0.0, neginf=0.0), (reading.gradient, reading.std))
+    return reading._replace(gradient=gradient, std=std)
 
 
 class Features(Protocol):

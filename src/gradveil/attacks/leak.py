@@ -1,7 +1,7 @@
 """What the adversary holds: readings, and the public facts of the training that they come from."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -40,10 +40,11 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """Examples that anyone may have, none of them a client's: x [n, ...], y [n]."""
+    """Examples that anyone may have, none of them a client's: x [n, ...], y [n]; memo keeps what was made of them."""
 
     x: Host
     y: Host
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def variation(self) -> tuple[Host, Host, Host]:

@@ -53,6 +53,10 @@ class Matching:
         for name in ("longest", "most", "iterations", "restarts"):
             if getattr(self, name) < 1:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be at least 1")
+        if isinstance(self.optimiser, Lbfgs) and self.prior.cuts:
+            raise BadInput("prior: one that cuts values off after a step needs SignedAdam; L-BFGS would not notice")
+        if isinstance(self.labels, Joint) and self.unrolls:
+            raise BadInput("labels: found along with the example only where plain gradients are matched")
 
     def refuse(self, leak: Leak) -> None:
         """Refuse a leak that lacks what a part needs."""

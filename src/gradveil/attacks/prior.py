@@ -17,6 +17,8 @@ class Prior(Protocol):
 
     believes: ClassVar[bool]
     """Whether it asks which classes the gradient makes believable."""
+    cuts: ClassVar[bool]
+    """Whether `keep` changes anything."""
 
     def refuse(self, stage: Stage) -> None:
         """Refuse examples for which the prior has no meaning."""
@@ -39,6 +41,7 @@ class _Pixels:
 
     __slots__ = ()
     believes: ClassVar[bool] = False
+    cuts: ClassVar[bool] = False
 
     def refuse(self, stage: Stage) -> None:
         """Any example will do."""
@@ -69,6 +72,8 @@ class Anything(_Pixels):
 class Box(_Pixels):
     """Values stay within the range of public examples, [0, 1] for pictures."""
 
+    cuts: ClassVar[bool] = True
+
     def keep(self, z: Array, known: Known) -> Array:
         """Cut values off at the range."""
         return jnp.clip(z, known.low.min(), known.high.max())
@@ -79,6 +84,7 @@ class TotalVariation(_Pixels):
     """Pictures are smooth: weight times the mean of |x_ij - x_i+1,j| and |x_ij - x_i,j+1|, boxed, as GradInv."""
 
     weight: float = 1e-4
+    cuts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:

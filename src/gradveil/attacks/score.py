@@ -37,10 +37,11 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When a guess counts as a success, and what that means."""
+    """When a guess counts as a success, and what that means; `ever`: at any moment rather than at the end."""
 
     meaning: str
     passes: Callable[[Moment], bool]
+    ever: bool = False
 
 
 RULES: dict[str, Rule] = {
@@ -49,6 +50,7 @@ RULES: dict[str, Rule] = {
         "RMSE of the unclamped guess below 0.6 within 300 iterations: reproduces the paper's Y and N, and the mean "
         "picture passes it",
         lambda m: m.unclamped < 0.6 and m.iterations <= 300,
+        ever=True,
     ),
     "loss": Rule("distance between the gradients at most 1e-4, which needs no truth", lambda m: m.loss <= 1e-4),
 }
@@ -94,11 +96,12 @@ def judge(found: Found, truth: Truth, leak: Leak, rule: Rule) -> Verdict:
     errors = rmse(guesses, truths)
     moments = [_moment(found, s, mine, truths, low, high) for s in range(len(found.x))]
     passed = [rule.passes(m) for m in moments]
-    reached = passed.index(True) if passed[-1] else len(moments) - 1
+    success = any(passed) if rule.ever else passed[-1]
+    reached = passed.index(True) if success else len(moments) - 1
     prior = np.sort(rmse(np.broadcast_to(prior_guess(leak), truth.x.shape), truth.x))[: len(mine)]
     others = leak.public.x[:1000]
     return Verdict(
-        success=passed[-1],
+        success=success,
         rmse=float(errors.mean()),
         mse=float(np.square(errors).mean()),
         rmse_unclamped=moments[-1].unclamped,
@@ -198,6 +201,10 @@ def _padded(truth: Truth, usual: int) -> Truth:
     return Truth(x, np.concatenate([truth.y, np.full(empty, -1, truth.y.dtype)]))
 
 
+ROUNDING = 1e-6
+"""A gain that is no more than the order of summation."""
+
+
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Give means over victims, the gain with its 95 % interval, and what both notions of resilience say."""
 
@@ -217,8 +224,8 @@ def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "class_mean_rmse": mean("class_mean_rmse"),
         "gain": mean("gain"),
         "gain_ci": list(gain) if gain else None,
-        "resilient": gain[0] <= 0 if gain else None,
-        "resilient_by_the_papers_rule": (mean("rmse_unclamped") or 0.0) >= 0.6,
+        "resilient": gain[0] <= ROUNDING if gain else None,
+        "resilient_by_the_papers_rule": _mean([v.rmse_unclamped >= 0.6 for v in verdicts]) >= 0.5,
         "mean_iterations": mean("iterations"),
         "mean_evaluations": mean("evaluations"),
         "label_accuracy": mean("label_accuracy"),

@@ -34,7 +34,7 @@ MAP = replace(
     prior=Gaussian(),
     optimiser=Lbfgs(least_gain=0.01),
     unrolls=True,
-    iterations=60,
+    iterations=20,
     stop=0.0,
 )
 TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)

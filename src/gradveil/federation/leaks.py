@@ -24,7 +24,7 @@ from gradveil.federation.messages import Task, Work, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
 from gradveil.keys import Keys
-from gradveil.models.gradients import per_example_gradients
+from gradveil.models.gradients import batch_gradient, per_example_gradients
 from gradveil.privacy.clip import Facts
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Rule, kernel
@@ -114,27 +114,30 @@ class Replay:
             return tree.add_scaled(at, mean, -self.learning_rate), None
 
         after, _ = jax.lax.scan(step, params, lots)
-        one = jnp.ones(1)
-        update = _through(Surface.UPDATE, rule, tree.lot_of_one(tree.subtract(after, params)), one, 1, memory)
+        update = _through(Surface.UPDATE, rule, tree.subtract(after, params), memory)
         if self.tap.surface is Surface.SERVER and self.tap.view == "released":
-            update = _through(Surface.SERVER, rule, tree.lot_of_one(update), one, 1, memory)
+            update = _through(Surface.SERVER, rule, update, memory)
         return _as_gradient(update, self.learning_rate, steps)
 
     def _batch(
         self, rule: Rule, params: Tree, memory: Tree, x: Array, y: Array, expected: float, hidden: bool = False
     ) -> Tree:
-        lot = per_example_gradients(self.work.model, params, x, jnp.maximum(y, 0))
-        mask = jnp.where(y < 0, 0.0, 1.0)
-        return _through(Surface.EXAMPLE, rule, lot, mask, expected, memory, hidden)
-
-
-def _through(
-    surface: Surface, rule: Rule, lot: Tree, mask: Array, expected: float, memory: Tree, hidden: bool = False
-) -> Tree:
-    """Give the mean of a lot after a surface, clipped if the rule acts there."""
-    if rule.surface is surface and not rule.idle and not hidden:
+        mask, labels = jnp.where(y < 0, 0.0, 1.0), jnp.maximum(y, 0)
+        if hidden or not _acts(rule, Surface.EXAMPLE):
+            return batch_gradient(self.work.model, params, x, labels, mask / expected)
+        lot = per_example_gradients(self.work.model, params, x, labels)
         return unnoised(rule, lot, mask, expected, memory)
-    return jax.tree.map(lambda a: jnp.tensordot(mask / expected, a, 1), lot)
+
+
+def _acts(rule: Rule, surface: Surface) -> bool:
+    return rule.surface is surface and not rule.idle
+
+
+def _through(surface: Surface, rule: Rule, update: Tree, memory: Tree) -> Tree:
+    """Give one update after a surface, clipped if the rule acts there."""
+    if not _acts(rule, surface):
+        return update
+    return unnoised(rule, tree.lot_of_one(update), jnp.ones(1), 1, memory)
 
 
 def _as_gradient(update: Tree, learning_rate: float, steps: int) -> Tree:
