@@ -275,8 +275,11 @@ def test_iterations_are_counted_to_the_first_snapshot_that_passes_if_the_last_on
     truth = Truth(pictures(1, seed=5), np.array([0]))
     went = found([apart(truth.x, error) for error in ERRORS[name][:steps]], iterations=[0, 7, 12, 20, 31][:steps])
     verdict = judge(went, truth, SCENE, RULES[name])
-    assert verdict.success == (steps == 5)
-    assert (verdict.iterations, verdict.evaluations) == {5: (7, 70), 3: (12, 120), 1: (0, 0)}[steps]
+    # The paper's rule asks whether the error ever was small enough, ours whether it ended so.
+    ever = name == "paper"
+    assert verdict.success == (steps == 5 or (ever and steps == 3))
+    missed = (7, 70) if ever else (12, 120)
+    assert (verdict.iterations, verdict.evaluations) == {5: (7, 70), 3: missed, 1: (0, 0)}[steps]
 
 
 def test_the_rule_of_the_paper_looks_at_the_unclamped_guess_within_300_iterations():
@@ -325,10 +328,10 @@ def test_a_method_is_resilient_if_the_gain_may_be_nothing(gains, resilient):
     assert record["gain_ci"] == (None if len(gains) < 2 else pytest.approx(list(interval(gains))))
 
 
-@pytest.mark.parametrize(("unclamped", "resilient"), [((0.5, 0.71), True), ((0.5, 0.69), False)])
-def test_the_papers_resilience_is_an_unclamped_error_of_06_on_average(unclamped, resilient):
-    pair = [replace(v, rmse_unclamped=e) for v, e in zip(verdicts(0, 0), unclamped, strict=True)]
-    assert summary(pair)["resilient_by_the_papers_rule"] is resilient
+@pytest.mark.parametrize(("unclamped", "resilient"), [((0.5, 0.61, 0.7), True), ((0.5, 0.59, 1e9), False)])
+def test_the_papers_resilience_is_an_unclamped_error_of_06_for_most_victims(unclamped, resilient):
+    three = [replace(v, rmse_unclamped=e) for v, e in zip(verdicts(0, 0, 0), unclamped, strict=True)]
+    assert summary(three)["resilient_by_the_papers_rule"] is resilient
 
 
 def test_a_summary_holds_means_over_victims_and_every_victim():
@@ -357,4 +360,3 @@ def test_a_summary_is_json_without_special_numbers(leak, rule):
     tries.append(found([np.full_like(truth.x, np.nan)], loss=[np.inf]))
     record = summary([judge(one, truth, leak, RULES[rule]) for one in tries])
     assert json.loads(json.dumps(record, allow_nan=False))["success_rate"] == record["success_rate"]
-    json.dumps(summary([]), allow_nan=False)
