@@ -23,6 +23,7 @@ from gradveil.experiments.scenes import Scene
 from gradveil.experiments.settings import fitted, resolve
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import NoiseSource
+from gradveil.keys import LARGEST_SEED
 from gradveil.surface import Surface
 
 Opt = typer.Option
@@ -66,6 +67,8 @@ def attack(
     chosen = _attack(name, iterations, restarts)
     where = pick("surface", surface, SURFACES)
     pick("rule", rule, RULES)
+    if not 0 <= seed <= LARGEST_SEED:
+        raise BadInput(f"seed = {seed}: must lie between 0 and {LARGEST_SEED}")
     tweaks = Tweaks(clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw, sensitivity=sensitivity)
     fresh_only = {
         "--dataset": dataset, "--method": method, "--local-steps": local_steps, "--lr": lr, "--target": target,
@@ -132,7 +135,7 @@ def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, ro
                 f"batch = {batch}: this surface of the run shows batches of {1 if tap.single else plan.batch}"
             )
         tap = replace(tap, single=batch == 1 and surface is Surface.EXAMPLE)
-    wanted = tuple(sorted(rounds_from(rounds))) if rounds else None
+    wanted = tuple(sorted(rounds_from(rounds, "round"))) if rounds else None
     return scenes.of_run(folder, plan, data, tap, wanted)
 
 

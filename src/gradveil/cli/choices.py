@@ -39,11 +39,11 @@ def partition_from(text: str) -> Partition:
     return pick("partition", text, kinds)
 
 
-def rounds_from(text: str) -> frozenset[int]:
+def rounds_from(text: str, option: str = "watch") -> frozenset[int]:
     """Read round numbers separated by commas."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    if not all(word.isdigit() for word in words):
-        raise BadInput(f"watch = {text!r}: must be round numbers separated by commas, such as 0,1,10")
+    if not all(word.isdigit() for word in words) or (text and not words):
+        raise BadInput(f"{option} = {text!r}: must be round numbers separated by commas, such as 0,1,10")
     return frozenset(map(int, words))
 
 

@@ -40,11 +40,14 @@ def record(folder: Path, plan: Plan, population: Population, state: State, roots
 
 
 def _taps(plan: Plan) -> list[Tap]:
-    return [Tap.at(plan, surface, view) for surface, views in VIEWS.items() for view in views]
+    """List every look that can be taken: of whole batches and updates, and of single examples where they show."""
+    whole = [Tap(surface, view) for surface, views in VIEWS.items() for view in views]
+    closest = [Tap.at(plan, tap.surface, tap.view) for tap in whole]
+    return [*whole, *(tap for tap in closest if tap.single)]
 
 
 def _name(tap: Tap) -> str:
-    return f"{int(tap.surface)}-{tap.view}"
+    return f"{int(tap.surface)}-{tap.view}{'-single' if tap.single else ''}"
 
 
 def _path(folder: Path, t: int) -> Path:
@@ -94,7 +97,9 @@ def load(folder: Path, tap: Tap, rounds: tuple[int, ...] | None, like: State) ->
     files = []
     for t in wanted:
         with np.load(_path(folder, t), allow_pickle=False) as file:
-            files.append({name: file[name] for name in file.files if "/" not in name or name.startswith(_name(tap))})
+            files.append(
+                {name: file[name] for name in file.files if "/" not in name or name.startswith(f"{_name(tap)}/")}
+            )
     clients = set.intersection(*(set(map(int, f["clients"])) for f in files))
     shapes = {"params": jax.tree.structure(like.params), "memory": jax.tree.structure(like.memory)}
     return Records(wanted, np.array(sorted(clients), np.int32), tap, tuple(files), shapes)

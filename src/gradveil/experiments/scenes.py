@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +110,14 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
     else:
         roots = Keys.of(plan.seed, secret=False)
         states = _states(folder, plan, dataset, roots, rounds)
-        done, pool = tuple(s.round for s in states), cohort_of(plan, states[0].round, roots)
+        done = tuple(s.round for s in states)
+        pool = reduce(np.intersect1d, (cohort_of(plan, t, roots) for t in done))
 
         def read(client: int, r: int) -> Read:
             return leaks.read(plan, population, states[r], roots, client, tap)
 
     if not len(pool):
-        raise BadInput(f"round = {done[0]}: no client took part in it")
+        raise BadInput(f"round = {', '.join(map(str, done))}: no client took part in all of them")
     return Scene(
         plan=plan,
         dataset=dataset,
