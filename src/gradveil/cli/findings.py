@@ -1,5 +1,6 @@
 """What an attack found, for the terminal and for disk: a table, a JSON record and a gallery of pictures."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,19 @@ def save(outcome: Outcome, scene: Scene, folder: Path) -> Saved:
     """Write the record, and the gallery of built-in pictures; true records of one's own data are never written."""
     r = outcome.record
     name = f"{Path(r['dataset']).stem}-{r['method']}-{r['surface']}-{r['view']}-{r['attack']}-round{r['round']}"
-    name += f"-seed{r['seed']}"
+    name += f"-{_mark(r)}"
     record, picture = folder / f"{name}.json", folder / f"{name}.png"
     store.write_json(record, r)
     if not scene.dataset.is_image or scene.dataset.own:
         return Saved(record, None)
     store.write(picture, _gallery(outcome))
     return Saved(record, picture)
+
+
+def _mark(r: dict[str, Any]) -> str:
+    """Give eight letters for all else that was set, so that another setting does not overwrite this one."""
+    names = ("batch", "local_steps", "readings", "told_labels", "sigma", "network", "rule", "seed", "victims")
+    return hashlib.sha256(repr([r[name] for name in names]).encode()).hexdigest()[:8]
 
 
 def _gallery(outcome: Outcome) -> bytes:
