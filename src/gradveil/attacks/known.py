@@ -30,12 +30,17 @@ class Known(NamedTuple):
     labels: Array
 
 
-def learn(leak: Leak, labels: Host, beliefs: Host | None = None) -> Known:
-    """Draw the statistics from the public examples of a leak; beliefs [classes] are the shares of classes."""
+def class_means(leak: Leak) -> Host:
+    """Give the public mean of each class [classes, ...]; the mean of all where a class has no public example."""
     x, y = leak.public.x, leak.public.y
     mean = x.mean(axis=0)
-    by_class = [x[y == c].mean(axis=0) if np.any(y == c) else mean for c in range(leak.stage.classes)]
-    means = np.stack(by_class)
+    return np.stack([x[y == c].mean(axis=0) if np.any(y == c) else mean for c in range(leak.stage.classes)])
+
+
+def learn(leak: Leak, labels: Host, beliefs: Host | None = None) -> Known:
+    """Draw the statistics from the public examples of a leak; beliefs [classes] are the shares of classes."""
+    x, means = leak.public.x, class_means(leak)
+    mean = x.mean(axis=0)
     centre = mean if beliefs is None else np.tensordot(beliefs, means, 1)
     spread, gains, floor = leak.public.variation
     return Known(

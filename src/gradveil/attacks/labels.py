@@ -56,7 +56,7 @@ class Sign:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Sort classes by the sum of inner products of their column with the other columns."""
-        weights, _ = last_layer(leak.stage, _reading(leak).gradient)
+        weights, _ = last_layer(leak.stage, reading_of(leak).gradient)
         products = weights.T @ weights
         return _most(np.sum(products, axis=1) - np.diag(products), n)
 
@@ -67,7 +67,7 @@ class RowSums:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Sort classes by the sum of their column."""
-        weights, _ = last_layer(leak.stage, _reading(leak).gradient)
+        weights, _ = last_layer(leak.stage, reading_of(leak).gradient)
         return _most(np.sum(weights, axis=0), n)
 
 
@@ -92,7 +92,7 @@ class MatchedFilter:
         """Take the likeliest class for one example, the likeliest mix for more."""
         if leak.stage.examples > 1:
             return listed(unmix(leak, _every_coordinate), n)
-        return _most(-np.asarray(_class_scores(_reading(leak), typical_gradients(leak))), n)
+        return _most(-np.asarray(_class_scores(reading_of(leak), typical_gradients(leak))), n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def beliefs(leak: Leak) -> Host:
     """
     if leak.stage.examples > 1:
         return unmix(leak, _every_coordinate)
-    shares: Host = np.asarray(jax.nn.softmax(_class_scores(_reading(leak), typical_gradients(leak))))
+    shares: Host = np.asarray(jax.nn.softmax(_class_scores(reading_of(leak), typical_gradients(leak))))
     return shares
 
 
@@ -175,7 +175,7 @@ def unmix(leak: Leak, features: "Features") -> Host:
     Shares add up to 1: a heavy extra row says so. Without it the mix is not determined, since the class gradients
     p - e_c of the last layer, weighted by p itself, add up to nothing. A reading with no numbers says nothing.
     """
-    reading = _reading(leak)
+    reading = reading_of(leak)
     read = features(tree.lot_of_one(reading.gradient), reading)[0].astype(np.float64)
     typical = features(typical_gradients(leak), reading).T.astype(np.float64)
     heavy = 100 * np.sqrt(np.square(typical).sum(axis=0).mean()) + 1e-12
@@ -185,7 +185,7 @@ def unmix(leak: Leak, features: "Features") -> Host:
     return shares
 
 
-def _reading(leak: Leak) -> Reading:
+def reading_of(leak: Leak) -> Reading:
     """Give the fused reading; what is no number in it says nothing."""
     reading = merged(leak)
     gradient, std = jax.tree.map(partial(np.nan_to_num, posinf=0.0, neginf=0.0), (reading.gradient, reading.std))

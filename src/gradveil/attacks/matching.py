@@ -80,7 +80,8 @@ class Matching:
         inferred = self.labels(leak, n)
         believed = beliefs(leak) if self.prior.believes else None
         known = public_facts.learn(leak, np.zeros(n, np.int32) if inferred is None else inferred, believed)
-        trajectory = _attempt(self, self._essence(leak.stage), fused(leak), known, key)
+        plain = self if self._exactly(leak.stage) else replace(self, unrolls=False)
+        trajectory = _attempt(plain, self._essence(leak.stage), fused(leak), known, key)
         return Found.of(trajectory, inferred)
 
     def _essence(self, stage: Stage) -> Stage:

@@ -10,8 +10,9 @@ from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.learned import Learned
 from gradveil.attacks.matching import Matching
 from gradveil.attacks.optimise import SignedAdam
+from gradveil.attacks.ordered import Ordered
 from gradveil.attacks.prior import Gaussian, Levels, TotalVariation
-from gradveil.attacks.start import Normal, Tiles
+from gradveil.attacks.start import ClassMean, Normal, Tiles
 
 DLG = Matching(name="dlg", start=Normal(), labels=Joint())
 IDLG = replace(DLG, name="idlg", labels=Depending(Sign(), Counts()))
@@ -25,18 +26,18 @@ GRADINV = replace(
     iterations=4800,
     stop=0.0,
 )
-UNROLLED = replace(CPL, name="unrolled", unrolls=True)
 MAP = replace(
     IDLG,
     name="map",
     distance=Likelihood(),
-    labels=MatchedFilter(),
+    labels=Ordered(MatchedFilter()),
     prior=Gaussian(),
     optimiser=Lbfgs(least_gain=0.01),
     unrolls=True,
     iterations=20,
     stop=0.0,
 )
+UNROLLED = replace(MAP, name="unrolled", start=ClassMean())
 TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)
 ANALYTIC = Analytic()
 LEARNED = Learned()
@@ -59,7 +60,10 @@ ATTACKS: dict[str, Entry] = {
         Entry(GRADINV, "match the direction only, smooth and boxed, by signed Adam (Geiping et al.)"),
         Entry(ANALYTIC, "divide the gradient of a dense first layer by that of its bias; exact for one example"),
         Entry(MAP, "the likeliest example under the true noise, through the clip, with a prior from public examples"),
-        Entry(UNROLLED, "CPL through the client's own local steps and clips, up to 20 steps; one big batch beyond"),
+        Entry(
+            UNROLLED,
+            "MAP from class means, for updates: through up to 20 local steps; one big batch beyond",
+        ),
         Entry(TABLE, "MAP for table rows: levels as shares, numbers within their range"),
         Entry(LEARNED, "a small network from the noisy gradient to the example, trained on public examples"),
     )

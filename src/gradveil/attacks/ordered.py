@@ -1,0 +1,55 @@
+"""Labels of several local steps: which classes, and in which step, by playing the steps again with public pictures."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil.attacks.known import class_means
+from gradveil.attacks.labels import Labels, MatchedFilter, likelihood, reading_of
+from gradveil.attacks.leak import Host, Leak, Reading, Stage
+from gradveil.errors import BadInput
+from gradveil.tree import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Start from another rule's labels and change one at a time to the class that explains the reading best.
+
+    A guess of labels y_1 .. y_n is judged by the mechanism itself: the public mean of each class stands in for its
+    examples, replay(mean_y1 .. mean_yn) is compared with what was read, and place after place takes the likeliest
+    class, `sweeps` times over. A gradient mixes its examples in no order; the local steps of an update do not, since
+    each starts where the one before it ended. Where there is one step, or too many to replay, the first rule stands.
+    """
+
+    first: Labels = field(default_factory=MatchedFilter)
+    sweeps: int = 2
+
+    def __post_init__(self) -> None:
+        if self.sweeps < 1:
+            raise BadInput(f"sweeps = {self.sweeps}: must be at least 1")
+
+    def __call__(self, leak: Leak, n: int) -> Host | None:
+        """Improve the first rule's labels; n guesses that are not one an example cannot be replayed."""
+        begun = self.first(leak, n)
+        if begun is None or leak.stage.steps == 1 or n != leak.stage.examples:
+            return begun
+        means = jnp.asarray(class_means(leak), jnp.float32)
+        improved = _improve(leak.stage, self.sweeps, reading_of(leak), means, jnp.asarray(begun, jnp.int32))
+        labels: Host = np.asarray(improved)
+        return labels
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _improve(stage: Stage, sweeps: int, reading: Reading, means: Array, labels: Array) -> Array:
+    def fit(guess: Array) -> Array:
+        shown = stage.replay(reading.params, reading.memory, means[guess], guess)
+        return likelihood(reading.gradient, shown, reading.std)
+
+    def visit(guess: Array, place: Array) -> tuple[Array, None]:
+        fits = jax.lax.map(lambda c: fit(guess.at[place].set(c)), jnp.arange(stage.classes, dtype=guess.dtype))
+        return guess.at[place].set(jnp.argmax(fits).astype(guess.dtype)), None
+
+    return jax.lax.scan(visit, labels, jnp.tile(jnp.arange(labels.shape[0]), sweeps))[0]
