@@ -1,4 +1,4 @@
-"""Labels of several local steps: which classes, and in which step, by playing the steps again with public pictures."""
+"""Labels of several local steps, by playing the steps again with public examples."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,12 +16,12 @@ from gradveil.tree import Array
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """Start from another rule's labels and change one at a time to the class that explains the reading best.
+    """Start from another rule's labels and change one after the other to explain the reading best.
 
     A guess of labels y_1 .. y_n is judged by the mechanism itself: the public mean of each class stands in for its
-    examples, replay(mean_y1 .. mean_yn) is compared with what was read, and place after place takes the likeliest
-    class, `sweeps` times over. A gradient mixes its examples in no order; the local steps of an update do not, since
-    each starts where the one before it ended. Where there is one step, or too many to replay, the first rule stands.
+    examples, and replay(mean_y1 .. mean_yn) is compared with what was read. Place after place takes the likeliest
+    class, `sweeps` times over. Typical gradients at the first parameters mislead once the steps have moved them; the
+    replay moves along. Where there is one step, or too many to replay, the first rule stands.
     """
 
     first: Labels = field(default_factory=MatchedFilter)
@@ -49,7 +49,7 @@ def _improve(stage: Stage, sweeps: int, reading: Reading, means: Array, labels: 
         return likelihood(reading.gradient, shown, reading.std)
 
     def visit(guess: Array, place: Array) -> tuple[Array, None]:
-        fits = jax.lax.map(lambda c: fit(guess.at[place].set(c)), jnp.arange(stage.classes, dtype=guess.dtype))
-        return guess.at[place].set(jnp.argmax(fits).astype(guess.dtype)), None
+        trials = jax.vmap(lambda c: guess.at[place].set(c))(jnp.arange(stage.classes, dtype=guess.dtype))
+        return trials[jnp.argmax(jax.lax.map(fit, trials))], None
 
     return jax.lax.scan(visit, labels, jnp.tile(jnp.arange(labels.shape[0]), sweeps))[0]
