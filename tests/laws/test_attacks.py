@@ -18,7 +18,7 @@ from gradveil.attacks.matching import Matching
 from gradveil.attacks.measures import rmse
 from gradveil.attacks.optimise import SignedAdam
 from gradveil.attacks.prior import Levels, TotalVariation
-from gradveil.attacks.start import Normal, Tiles
+from gradveil.attacks.start import ClassMean, Normal, Tiles
 from gradveil.attacks.zoo import ATTACKS, CPL, IDLG, LEARNED, TABLE, UNROLLED
 from gradveil.errors import BadInput
 from gradveil.models.gradients import per_example_gradients
@@ -485,6 +485,7 @@ def test_an_objective_that_is_never_a_number_moves_nothing_and_is_no_success(opt
         (lambda: SignedAdam(0.0), "rate"),
         (lambda: SignedAdam(float("nan")), "rate"),
         (lambda: Tiles(0), "times"),
+        (lambda: ClassMean(-1.0), "spread"),
         (lambda: TotalVariation(-1.0), "weight"),
         (lambda: TotalVariation(float("nan")), "weight"),
     ],

@@ -69,11 +69,17 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class ClassMean:
-    """The public mean of each guess's label: what is known before the gradient is read, but for the label."""
+    """The public mean of each guess's label, and around it normal noise: `spread` makes one start unlike another."""
+
+    spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.spread >= 0:
+            raise BadInput(f"spread = {self.spread}: must be at least 0")
 
     def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
         """Look the means up."""
-        return known.class_means[known.labels]
+        return known.class_means[known.labels] + self.spread * jax.random.normal(key, (n, *shape))
 
 
 STARTS = (Uniform(), Normal(), Tiles(2), Tiles(4), Constant(0.5), ClassMean())

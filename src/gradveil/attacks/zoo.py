@@ -37,7 +37,7 @@ MAP = replace(
     iterations=20,
     stop=0.0,
 )
-UNROLLED = replace(MAP, name="unrolled", start=ClassMean())
+UNROLLED = replace(MAP, name="unrolled", start=ClassMean(spread=0.05))
 TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)
 ANALYTIC = Analytic()
 LEARNED = Learned()
