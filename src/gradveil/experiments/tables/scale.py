@@ -1,0 +1,95 @@
+"""How much of the paper is done: everything, what two cores do within an hour, or a taste of every cell."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
+from gradveil.experiments import scenes
+from gradveil.experiments.settings import PRESETS
+from gradveil.experiments.tables.works import Attacked
+from gradveil.federation.plan import Plan
+from gradveil.models.networks import AttackNet, Mlp, Model
+from gradveil.privacy.method import Method
+from gradveil.surface import Surface
+
+PAPER_VICTIMS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Upper bounds on a plan and an attack; None leaves the paper's number.
+
+    whole: datasets that are trained as the paper does all the same. small: a network with 8 hidden units stands for
+    every other. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables together.
+    """
+
+    name: str
+    cohort: int | None = None
+    rounds: int | None = None
+    local_steps: int | None = None
+    victims: int = PAPER_VICTIMS
+    iterations: int | None = None
+    whole: tuple[str, ...] = ()
+    small: bool = False
+    stands_in: bool = False
+    minutes: float | None = None
+
+    def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
+        """Give the paper's plan for a dataset and method, made as small as the scale says."""
+        preset = PRESETS[dataset]
+        given = {n: getattr(preset, n) for n in preset.__dataclass_fields__ if n in Plan.__dataclass_fields__}
+        settled = given | {"learning_rate": preset.rates.of(method)} | changes
+        plan = Plan(dataset=dataset, method=method, **settled)
+        return plan if dataset in self.whole else self._smaller(plan)
+
+    def _smaller(self, plan: Plan) -> Plan:
+        at_most = {"cohort": self.cohort, "rounds": self.rounds, "local_steps": self.local_steps}
+        cut = {name: min(getattr(plan, name), most) for name, most in at_most.items() if most is not None}
+        return replace(plan, model=self._network(plan.model), **cut)
+
+    def _network(self, model: Model) -> Model:
+        return Mlp(hidden=(8,), bias=True) if self.small else model
+
+    def hinders(self, plan: Plan) -> str | None:
+        """Say why a plan of this scale may not be compared with the paper, if so."""
+        preset = PRESETS[plan.dataset]
+        cut = plan.dataset not in self.whole and any(
+            most is not None and most < getattr(preset, name)
+            for name, most in (("cohort", self.cohort), ("rounds", self.rounds), ("local_steps", self.local_steps))
+        )
+        return "smaller" if cut or self.small else None
+
+    def attacked(self, dataset: str, method: Method, surface: int, **changes: Any) -> Attacked:
+        """Give the paper's attack: a fresh attack network, one local step, one example or a batch of three."""
+        seen = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
+        plan = scenes.as_paper(seen, Surface(surface), None, None)
+        given = {"victims": self.victims, "iterations": self.iterations} | changes
+        if self.iterations is not None and given["iterations"] is not None:
+            given["iterations"] = min(given["iterations"], self.iterations)
+        return Attacked(plan=plan, surface=surface, **given)
+
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        Scale(
+            name="smoke", cohort=2, rounds=1, local_steps=2, victims=2, iterations=2, small=True, stands_in=True,
+            minutes=5,
+        ),
+        Scale(name="desk", cohort=10, rounds=5, local_steps=50, victims=10, whole=("cancer",), minutes=60),
+        Scale(name="paper"),
+    )
+}  # fmt: skip
+
+
+def scale_named(name: str) -> Scale:
+    """Find a scale by its name."""
+    if name not in SCALES:
+        raise BadInput(f"scale = {name!r}: must be one of {', '.join(SCALES)}")
+    return SCALES[name]
+
+
+def is_stand_in(dataset: Dataset) -> bool:
+    """Whether a dataset only has the shape of the one that it is named after."""
+    return dataset.name.startswith("stand-in")

@@ -1,0 +1,178 @@
+"""Who does the works: each kind has one function, given the data and the shelf."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gradveil import store
+from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
+from gradveil.attacks.start import ClassMean, Constant, Normal, Tiles, Uniform
+from gradveil.attacks.zoo import ATTACKS
+from gradveil.data.dataset import Dataset
+from gradveil.experiments import attacking, runner, scenes
+from gradveil.experiments.runner import Options
+from gradveil.experiments.scenes import Scene
+from gradveil.experiments.tables import arithmetic
+from gradveil.experiments.tables.shelf import Shelf
+from gradveil.experiments.tables.timing import seconds_per_step
+from gradveil.experiments.tables.works import (
+    Account,
+    Attacked,
+    Exhausted,
+    Record,
+    Setting,
+    Size,
+    Timed,
+    Training,
+    Tuned,
+    Work,
+    key_of,
+)  # fmt: skip
+from gradveil.federation.evaluate import score
+from gradveil.federation.leaks import Tap
+from gradveil.federation.plan import Plan
+from gradveil.federation.server import Diverged
+from gradveil.surface import Surface
+
+Tell = Callable[[str], None]
+STARTS: dict[str, Any] = {
+    "uniform": Uniform(), "normal": Normal(), "tiles 2x2": Tiles(2), "tiles 4x4": Tiles(4),
+    "constant": Constant(0.5), "class mean": ClassMean(),
+}  # fmt: skip
+DISTANCES: dict[str, Any] = {"squared L2": SquaredL2(), "cosine": Cosine(), "likelihood": Likelihood()}
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Does works once and remembers them on the shelf. data: how a dataset is found by name."""
+
+    shelf: Shelf
+    data: Callable[[str], Dataset]
+    tell: Tell = field(default=lambda note: None)
+    _digests: dict[str, str] = field(default_factory=dict)
+
+    def do(self, work: Work) -> Record:
+        """Give the record of a work, from the shelf if it is there."""
+        key = self.key(work)
+        found = self.shelf.find(key)
+        if found is None:
+            found = self._done(work)
+            self.shelf.keep(key, found)
+        return found
+
+    def key(self, work: Work) -> str:
+        """Name the record of a work."""
+        return key_of(work, "" if work.dataset is None else self.digest(work.dataset))
+
+    def digest(self, name: str) -> str:
+        """Give the digest of a dataset, which takes a moment and is asked for often."""
+        if name not in self._digests:
+            self._digests[name] = self.data(name).digest()
+        return self._digests[name]
+
+    def _done(self, work: Work) -> Record:
+        match work:
+            case Training(plan):
+                return self.train(plan)
+            case Tuned():
+                return self._tune(work)
+            case Attacked():
+                return self._attack(work)
+            case Timed(plan):
+                return {"seconds": seconds_per_step(plan, self.data(plan.dataset))}
+            case Account():
+                return {"value": arithmetic.epsilon(work)}
+            case Exhausted():
+                return {"value": arithmetic.rounds_until_spent(work)}
+            case Setting():
+                return {"value": arithmetic.setting(work)}
+            case Size():
+                return {"value": arithmetic.size(work.name, self.data(work.of))}
+            case _:
+                raise TypeError(f"nobody does {type(work).__name__}")
+
+    def train(self, plan: Plan, watch: frozenset[int] = frozenset()) -> Record:
+        """Train in the shelf's folder for this plan, from its checkpoint if there is one."""
+        dataset, folder = self.data(plan.dataset), self.shelf.run_folder(self.key(Training(plan)))
+        run = runner.prepare(plan, dataset, folder, Options(watch=watch, resume=True))
+        try:
+            for line in runner.proceed(run):
+                self.tell(f"{plan.method.name} {plan.dataset}: round {line['round'] + 1} of {plan.rounds}")
+        except Diverged:
+            return _diverged(run)
+        return _trained(run, runner.conclude(run))
+
+    def _tune(self, work: Tuned) -> Record:
+        tried = {
+            rate: self._held_out(replace(work.plan, learning_rate=rate, rounds=work.rounds)) for rate in work.rates
+        }
+        # The smaller rate where two are equal: it is the safer one over more rounds.
+        best = max(work.rates, key=lambda rate: (tried[rate], -rate))
+        record = self.do(Training(replace(work.plan, learning_rate=best)))
+        return record | {"search": [[rate, tried[rate]] for rate in work.rates], "search_rounds": work.rounds}
+
+    def _held_out(self, plan: Plan) -> float:
+        """Train a trial and score it on the validation split: the test split plays no part."""
+        dataset = self.data(plan.dataset)
+        if dataset.validation is None:
+            raise ValueError(f"{plan.dataset} has no split held out for choices")
+        record = self.do(Training(plan))
+        if record["accuracy"] is None:
+            return 0.0
+        folder = self.shelf.run_folder(self.key(Training(plan)))
+        like = runner.prepare(plan, dataset, folder, Options(resume=True)).state
+        return score(plan.model, store.restore(folder / store.LATEST, like).params, dataset.validation).accuracy
+
+    def _attack(self, work: Attacked) -> Record:
+        value: Any = ATTACKS[work.attack].value
+        changes: dict[str, Any] = {"iterations": work.iterations} if work.iterations is not None else {}
+        changes |= {"start": STARTS[work.start]} if work.start is not None else {}
+        changes |= {"distance": DISTANCES[work.distance]} if work.distance is not None else {}
+        scene = self._scene(work)
+        self.tell(f"{work.attack} against {work.plan.method.name} on {work.plan.dataset}, surface {work.surface}")
+        outcome = attacking.attack(
+            scene, replace(value, **changes), work.victims, work.rule, work.seed, beside=work.beside
+        )
+        return outcome.record
+
+    def _scene(self, work: Attacked) -> Scene:
+        dataset, surface = self.data(work.plan.dataset), Surface(work.surface)
+        if work.round is None:
+            tap = Tap(surface, work.view, surface is Surface.EXAMPLE and work.plan.batch == 1)
+            return scenes.fresh(work.plan, dataset, tap)
+        # Plans that differ only in their last round share a start, so each round is attacked in a run that ends there.
+        plan = replace(work.plan, rounds=max(1, work.round))
+        self.train(plan, watch=frozenset({0, work.round}))
+        folder = self.shelf.run_folder(self.key(Training(plan)))
+        return scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, work.view), (work.round,))
+
+
+def _trained(run: runner.Run, result: Record) -> Record:
+    accuracy, n = float(result["accuracy"]), int(result["test_examples"])
+    return {
+        "accuracy": accuracy,
+        "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 1 / n) / n),
+        "majority": result["majority_baseline"],
+        "rounds": result["rounds"],
+        "seconds": result["seconds"],
+        "learning_rate": run.plan.learning_rate,
+        "curve": [line["accuracy"] for line in run.lines],
+        "sensitivity": [line["sensitivity"] for line in run.lines],
+        "guarantees": result["guarantees"],
+        "as_the_paper": result["as_the_paper_accounts"],
+        "plan_sha256": result["plan_sha256"],
+        "diverged": False,
+    }
+
+
+def _diverged(run: runner.Run) -> Record:
+    """Tell of a run that ended in no number: it has no accuracy."""
+    return {
+        "accuracy": None,
+        "rounds": run.state.round,
+        "learning_rate": run.plan.learning_rate,
+        "curve": [line["accuracy"] for line in run.lines],
+        "guarantees": [],
+        "diverged": True,
+    }
