@@ -31,6 +31,23 @@ def moments(steps: Steps, delta: float) -> float:
     return max(0.0, float(np.min(total + math.log(1 / delta) / (np.array(ORDERS) - 1))))
 
 
+RATIO, LEAST = 1.02, 0.3
+
+
+def running(sigmas: Array, q: float, delta: float) -> Array:
+    """Give the moments epsilon after every single step, float [steps], for a schedule of many different sigmas.
+
+    Divergences are interpolated as in `moments`, between fixed multipliers a ratio of 1.02 apart, so that schedules
+    share them. Below a sigma of 0.3 the answer is infinite: such steps are as good as bare.
+    """
+    z = np.maximum(np.asarray(sigmas, float), LEAST)
+    first, last = (math.floor(math.log(edge / LEAST, RATIO)) for edge in (z.min(), z.max()))
+    edges = LEAST * RATIO ** np.arange(first, last + 2)
+    spent = np.cumsum(_between(z, edges, q), axis=0)
+    epsilon: Array = np.min(spent + math.log(1 / delta) / (np.array(ORDERS) - 1), axis=1)
+    return np.where(np.logical_or.accumulate(np.asarray(sigmas) < LEAST), np.inf, epsilon)
+
+
 def rdp(steps: Steps, delta: float) -> float:
     """Give epsilon by the improved conversion (Canonne, Kamath and Steinke)."""
     if is_noiseless(steps):
@@ -61,6 +78,12 @@ def _interpolated(steps: list[Step], q: float) -> Array:
     z, times = np.array([s.z for s in steps]), np.array([s.times for s in steps])
     edges = np.geomspace(z.min(), z.max(), 100)
     edges[0], edges[-1] = z.min(), z.max()
+    summed: Array = times @ _between(z, edges, q)
+    return summed
+
+
+def _between(z: Array, edges: Array, q: float) -> Array:
+    """Bound the divergences at z [steps, order] by those at the edges around it, by chords where they are above."""
     levels = np.array([_one(float(edge), q) for edge in edges])  # [level, order]
     low = np.clip(np.searchsorted(edges, z, side="right") - 1, 0, len(edges) - 2)
     weight = (z**-2 - edges[low + 1] ** -2) / (edges[low] ** -2 - edges[low + 1] ** -2)
@@ -70,8 +93,8 @@ def _interpolated(steps: list[Step], q: float) -> Array:
         np.log(np.maximum(1 - weight, 1e-300))[:, None] + power * levels[low + 1],
     )
     whole = np.array([order == int(order) and order >= 2 for order in ORDERS])
-    summed: Array = times @ np.where(whole, chords / power, levels[low])
-    return summed
+    bounded: Array = np.where(whole, chords / power, levels[low])
+    return bounded
 
 
 @contextmanager

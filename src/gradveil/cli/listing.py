@@ -9,11 +9,12 @@ from gradveil.attacks.zoo import ATTACKS
 from gradveil.cli.choices import pick
 from gradveil.cli.output import emit_json, table
 from gradveil.data.sources import describe
+from gradveil.experiments.tables.catalogue import TABLES
 from gradveil.methods import DECAYS, METHODS
 
 
 def show(
-    what: Annotated[str, typer.Argument(help="methods, attacks, decays, threats or datasets.")] = "methods",
+    what: Annotated[str, typer.Argument(help="methods, attacks, decays, threats, datasets or tables.")] = "methods",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
     """List the names that other verbs take, with what each means."""
@@ -30,5 +31,6 @@ def listings() -> dict[str, dict[str, str]]:
         "attacks": {name: entry.meaning for name, entry in ATTACKS.items()},
         "decays": DECAYS,
         "threats": {name: f"an adversary who sees {seen}" for name, seen in SEES.items()},
+        "tables": {name: meaning for name, (_, meaning) in TABLES.items()},
         "datasets": {source.name: source.meaning for source in describe()},
     }

@@ -7,10 +7,12 @@ import numpy as np
 
 from gradveil.accounting.as_paper import ACCOUNTANTS
 from gradveil.accounting.composition import advanced_as_coded
+from gradveil.accounting.moments import running
 from gradveil.accounting.steps import Step, grouped
 from gradveil.data.dataset import Dataset
 from gradveil.experiments.settings import PRESETS
 from gradveil.experiments.tables.works import Account, Exhausted, Setting
+from gradveil.privacy.schedule import Cyclic
 
 STEPS_A_ROUND = 100
 
@@ -21,33 +23,41 @@ def epsilon(work: Account) -> float:
 
 
 def rounds_until_spent(work: Exhausted) -> int:
-    """Find the round of 100 local steps in which the budget is first exceeded.
+    """Find the first round after which more than the budget is spent, or the last one.
 
     The paper's rows come from schedules of the epsilon of a step, epsilon_l = c / sigma_l with
     c = sqrt(2 ln(1.25 / delta)), stretched over T rounds; its advanced row compares the spending of one formula with
     the budget of another, and so does this.
     """
     sigmas = _sigmas(work.decay, work.rounds, work.delta)
-    spend: Any = advanced_as_coded if work.accountant == "advanced" else ACCOUNTANTS[work.accountant]
-    low, high = 0, len(sigmas)
-    while low < high:
-        middle = (low + high) // 2
-        over = spend(grouped(sigmas[: middle + 1], work.q), work.delta) > work.budget
-        low, high = (low, middle) if over else (middle + 1, high)
-    return math.ceil(min(low + 1, len(sigmas)) / STEPS_A_ROUND)
+    over = _spent_by_round(work, sigmas) > work.budget
+    return int(np.argmax(over)) + 1 if over.any() else work.rounds
+
+
+def _spent_by_round(work: Exhausted, sigmas: Any) -> Any:
+    """Account after every round."""
+    ends = np.arange(STEPS_A_ROUND, len(sigmas) + 1, STEPS_A_ROUND)
+    if work.accountant == "moments":
+        return running(sigmas, work.q, work.delta)[ends - 1]
+    spend = advanced_as_coded if work.accountant == "advanced" else ACCOUNTANTS[work.accountant]
+    return np.array([spend(grouped(sigmas[:end], work.q), work.delta) for end in ends])
 
 
 def _sigmas(decay: str, rounds: int, delta: float) -> Any:
-    count = STEPS_A_ROUND * rounds
-    at = np.arange(count) / count
-    if decay == "cyclic":  # the printed formula: one quarter cosine from 15, which no code of the authors holds
-        return np.maximum(15 * 0.5 * (np.cos(np.pi * at) + 1), 1e-3)
-    by_step = {
-        "linear": at + 0.3074675,
-        "staircase": 0.1 * np.floor(10 * at + 1e-9) + 0.3574675,
-        "exponential": np.exp(1.664 * at - 1.1809),
-    }[decay]
-    return math.sqrt(2 * math.log(1.25 / delta)) / by_step
+    """Give sigma of every local step; only the printed formula tells of the cyclic one, from sigma_0 = 15."""
+    at = np.arange(STEPS_A_ROUND * rounds) / (STEPS_A_ROUND * rounds)
+    match decay:
+        case "constant":
+            return np.full(len(at), 6.0)
+        case "cyclic":
+            return Cyclic(start=15.0).sigmas(rounds, STEPS_A_ROUND).ravel()
+        case "linear":
+            of_step = at + 0.3074675
+        case "staircase":
+            of_step = 0.1 * np.floor(10 * at + 1e-9) + 0.3574675
+        case _:
+            of_step = np.exp(1.664 * at - 1.1809)
+    return math.sqrt(2 * math.log(1.25 / delta)) / of_step
 
 
 def setting(work: Setting) -> int:

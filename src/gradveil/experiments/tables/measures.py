@@ -73,8 +73,8 @@ def candidates(records: list[Record]) -> Answer:
 def _plain(name: str) -> Measure:
     def measure(records: list[Record]) -> Answer:
         values = [r[name] for r in records]
-        if isinstance(values[0], str) or values[0] is None:
-            return Answer(values[0])
+        if isinstance(values[0], str | int) or values[0] is None:
+            return Answer(values[0], n=len(values))
         spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
         error = None if spread is None else spread / math.sqrt(len(values))
         return Answer(float(np.mean(values)), error, len(values), spread)

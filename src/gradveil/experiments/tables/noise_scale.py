@@ -1,7 +1,12 @@
 """Beyond the paper: MNIST at the noise of its text (sigma = 6) and of its authors' code (sigma = 0.5), each tuned."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from gradveil.experiments.tables import readings
+from gradveil.experiments.tables.cell import Cell, Table
+from gradveil.experiments.tables.published import POPULATION
+from gradveil.experiments.tables.scale import Scale
 from gradveil.experiments.tables.works import Tuned
 from gradveil.federation.plan import Plan
 from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP, NON_PRIVATE
@@ -27,3 +32,37 @@ def work(plan: Plan, sigma: float) -> Tuned:
 
 
 METHODS = (NON_PRIVATE, FED_SDP, FED_CDP, FED_ALPHA_CDP)
+FLAT_AFTER = 20
+"""Rounds at sigma = 6, where the curve stays flat."""
+
+
+def table(scale: Scale) -> Table:
+    """Lay the table out: accuracy, learning rate and rounds by method and noise scale."""
+    return Table("noise-scale", "MNIST at two noise scales, each method tuned", tuple(_cells(scale)), 3.0, NOTES)
+
+
+NOTES = (
+    f"learning rates are chosen after {SEARCH_ROUNDS} rounds on examples held out of training; the test examples play "
+    "no part in the choice",
+    f"at sigma = 6 training ends after {FLAT_AFTER} rounds; the curves are in the records",
+)
+
+
+def _cells(scale: Scale) -> Iterator[Cell]:
+    for sigma in SIGMAS:
+        for method in METHODS:
+            if method.noise.silent and sigma != SIGMAS[0]:
+                continue
+            longest = {"rounds": FLAT_AFTER} if sigma == max(SIGMAS) else {}
+            plan = scale.plan("mnist", noised(method, sigma), **longest)
+            row = (f"sigma = {sigma:g}" if not method.noise.silent else "no noise", method.name)
+            for measure in ("accuracy", "learning rate", "rounds"):
+                yield Cell(
+                    row=row,
+                    column=(measure,),
+                    published=POPULATION[(method.name, "1000", "10")] if measure == "accuracy" else None,
+                    work=work(plan, sigma),
+                    measure=measure,
+                    reading=readings.of(method.name) if measure == "accuracy" else "",
+                    reason=scale.hinders(plan) or ("smaller" if longest and measure == "accuracy" else None),
+                )

@@ -22,6 +22,7 @@ class Scale:
 
     whole: datasets that are trained as the paper does all the same. small: a network with 8 hidden units stands for
     every other. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables together.
+    deepest: the last round that a network is trained to in order to be attacked.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Scale:
     small: bool = False
     stands_in: bool = False
     minutes: float | None = None
+    deepest: int = 50
 
     def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
         """Give the paper's plan for a dataset and method, made as small as the scale says."""
@@ -75,9 +77,11 @@ SCALES = {
     for scale in (
         Scale(
             name="smoke", cohort=2, rounds=1, local_steps=2, victims=2, iterations=2, small=True, stands_in=True,
-            minutes=5,
+            minutes=5, deepest=1,
         ),
-        Scale(name="desk", cohort=10, rounds=5, local_steps=50, victims=10, whole=("cancer",), minutes=60),
+        Scale(
+            name="desk", cohort=10, rounds=5, local_steps=50, victims=10, iterations=50, whole=("cancer",), minutes=60,
+        ),
         Scale(name="paper"),
     )
 }  # fmt: skip

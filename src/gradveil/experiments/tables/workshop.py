@@ -10,6 +10,7 @@ from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
 from gradveil.attacks.start import ClassMean, Constant, Normal, Tiles, Uniform
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
 from gradveil.experiments import attacking, runner, scenes
 from gradveil.experiments.runner import Options
 from gradveil.experiments.scenes import Scene
@@ -60,6 +61,18 @@ class Workshop:
             found = self._done(work)
             self.shelf.keep(key, found)
         return found
+
+    def known(self, work: Work) -> Record | None:
+        """Give the record of a work if it is on the shelf."""
+        return self.shelf.find(self.key(work))
+
+    def lacks(self, name: str) -> bool:
+        """Whether a dataset cannot be had."""
+        try:
+            self.data(name)
+        except BadInput:
+            return True
+        return False
 
     def key(self, work: Work) -> str:
         """Name the record of a work."""

@@ -1,0 +1,151 @@
+"""`gradveil table`: the paper's tables, published values beside ours."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from gradveil import store
+from gradveil.cli.choices import pick
+from gradveil.cli.output import bar, console, emit_json
+from gradveil.data.dataset import Dataset
+from gradveil.data.sources import load
+from gradveil.errors import BadInput
+from gradveil.experiments.tables import claims
+from gradveil.experiments.tables.catalogue import TABLES
+from gradveil.experiments.tables.cell import Filled, Table, Verdict, counts
+from gradveil.experiments.tables.driver import Driver
+from gradveil.experiments.tables.scale import SCALES, Scale
+from gradveil.experiments.tables.shelf import Shelf
+from gradveil.experiments.tables.stand_in import stand_in
+from gradveil.experiments.tables.workshop import Workshop
+from gradveil.reports import results
+from gradveil.reports import tables as written
+
+Opt = typer.Option
+COLOURS = {Verdict.AGREES: "green", Verdict.DIFFERS: "red", Verdict.NOT_COMPARABLE: "dim"}
+
+
+def table(
+    name: Annotated[str, typer.Argument(help="A name from `gradveil list tables`, or all.")],
+    scale: Annotated[str, Opt(help="smoke (seconds), desk (an hour on two cores) or paper.")] = "desk",
+    seeds: Annotated[int, Opt(help="Repeats of everything that draws; the table shows mean and spread.")] = 1,
+    data_dir: Annotated[Path | None, Opt(help="Folder to look for datasets in first.")] = None,
+    out: Annotated[Path, Opt(help="Folder for the tables and the records behind them.")] = Path("runs/tables"),
+    as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Reproduce tables of the paper, the published value beside ours.
+
+    Records are kept under --out by the hash of their plan: an interrupted table goes on where it stood, and cells that
+    tables share are computed once.
+    """
+    chosen = pick("scale", scale, SCALES)
+    names = list(TABLES) if name == "all" else [name]
+    for one in names:
+        pick("table", one, TABLES)
+    if seeds < 1:
+        raise BadInput(f"seeds = {seeds}: must be at least 1")
+    shelf = Shelf(out)
+    shelf.open()
+    filled, driver = _fill(names, chosen, seeds, shelf, Finder(data_dir, chosen.stands_in))
+    laid = {one: TABLES[one][0](chosen) for one in names}
+    for one, cells in filled.items():
+        _write(out / chosen.name, laid[one], cells)
+    if name == "all":
+        page = results.results([(one, laid[one].title, cells, laid[one].notes) for one, cells in filled.items()], _facts(chosen, seeds))  # fmt: skip  # noqa: E501
+        store.write(out / chosen.name / "results.md", page.encode())
+    if as_json:
+        emit_json({one: written.plain(cells) for one, cells in filled.items()})
+    else:
+        _show(filled, laid, out / chosen.name)
+    if driver.lacking:
+        raise BadInput("; ".join(driver.lacking.values()))
+
+
+@dataclass(slots=True)
+class Finder:
+    """Finds datasets by name, once each; a missing one is stood in for if the scale allows it."""
+
+    folder: Path | None
+    stands_in: bool
+    found: dict[str, Dataset] = field(default_factory=dict)
+
+    def __call__(self, name: str) -> Dataset:
+        """Give a dataset; raises BadInput where there is none."""
+        if name not in self.found:
+            self.found[name] = self._find(name)
+        return self.found[name]
+
+    def _find(self, name: str) -> Dataset:
+        try:
+            return load(name, data_dir=self.folder, allow_download=not self.stands_in)
+        except BadInput:
+            if not self.stands_in:
+                raise
+            return stand_in(name)
+
+
+def _fill(
+    names: list[str], scale: Scale, seeds: int, shelf: Shelf, data: Finder
+) -> tuple[dict[str, list[Filled]], Driver]:
+    """Fill the tables in order; the claims are judged by the cells of the others, filled first if need be."""
+    wanted = [n for n in names if n != "claims"] or list(claims.NEEDS)
+    laid = [TABLES[n][0](scale) for n in wanted]
+    note: list[Callable[[str], None]] = [lambda text: None]
+    driver = Driver(Workshop(shelf, data, lambda text: note[0](text)), scale, seeds)
+    with bar("tables", sum(len(one.cells) for one in laid), 0) as advance:
+        filled = {one.name: driver.fill(one, lambda text, n=one.name: advance(f"{n}: {text}")) for one in laid}  # type: ignore[misc]
+    if "claims" in names:
+        filled["claims"] = claims.judged(filled, None if scale.name == "paper" else "smaller")
+    return {n: filled[n] for n in names}, driver
+
+
+def _write(folder: Path, laid: Table, cells: list[Filled]) -> None:
+    """Write a table in all formats."""
+    texts = {
+        "md": results.markdown(laid.title, cells, laid.notes),
+        "csv": written.csv(cells),
+        "tex": written.latex(laid.title, cells, laid.notes),
+    }
+    for ending, text in texts.items():
+        store.write(folder / f"{laid.name}.{ending}", text.encode())
+    store.write_json(folder / f"{laid.name}.json", {laid.name: written.plain(cells)})
+
+
+def _facts(scale: Scale, seeds: int) -> dict[str, str]:
+    environment = store.environment()
+    versions = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
+    return {
+        "date": date.today().isoformat(),
+        "machine": f"{environment['system']} {environment['machine']}, {len(environment['devices'])} cores, no GPU",
+        "versions": f"Python {environment['python']}, {versions}",
+        "scale": scale.name,
+        "seeds": str(seeds),
+    }
+
+
+def _show(filled: dict[str, list[Filled]], laid: dict[str, Table], folder: Path) -> None:
+    for name, cells in filled.items():
+        _show_one(laid[name].title, cells)
+        for note in laid[name].notes:
+            typer.echo(f"  {note}")
+        typer.echo("  " + ", ".join(f"{n} {verdict}" for verdict, n in counts(cells).items()))
+    typer.echo(f"written to {folder} as md, csv, json and tex", err=not sys.stdout.isatty())
+
+
+def _show_one(title: str, cells: list[Filled]) -> None:
+    grid = written.grid(cells)
+    drawn = RichTable("", *(" / ".join(head) for head in grid.heads), title=title, title_justify="left")
+    for row in grid.rows:
+        drawn.add_row(" / ".join(row), *(_text(grid.at.get((row, head))) for head in grid.heads))
+    console().print(drawn)
+
+
+def _text(cell: Any) -> Text:
+    return Text("") if cell is None else Text(written.shown(cell), style=COLOURS[cell.verdict])

@@ -1,0 +1,40 @@
+"""Accuracy and rounds under base and advanced composition, zCDP and the moments accountant, on MNIST."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from gradveil.experiments.tables import readings
+from gradveil.experiments.tables.cell import Cell, Table
+from gradveil.experiments.tables.noise_decay import method_of
+from gradveil.experiments.tables.published import ACCOUNTANTS
+from gradveil.experiments.tables.scale import Scale
+from gradveil.experiments.tables.works import Account, Exhausted, Training
+
+ROUNDS, STEPS = 100, 10_000
+
+
+def table(scale: Scale) -> Table:
+    """Lay the table out."""
+    notes = ("our accuracy is that of all T rounds of a decay; the paper stops at the printed round",)
+    return Table("accountants", "Privacy accountants compared on MNIST", tuple(_cells(scale)), 2.0, notes)
+
+
+def _cells(scale: Scale) -> Iterator[Cell]:
+    for (policy, measure, accountant), printed in ACCOUNTANTS.items():
+        cell = partial(Cell, row=(policy, measure), column=(accountant,), published=printed)
+        if measure == "epsilon":
+            work = Account(accountant, 6.0, 0.01, STEPS)
+            yield cell(work=work, measure="value", reading=readings.USED_RATE, exact=True)
+        elif measure == "rounds":
+            counted = "moments" if accountant == "any" else accountant
+            budget = float(ACCOUNTANTS[("any", "epsilon", counted)])
+            spent = Exhausted(counted, policy if policy != "fed-cdp" else "constant", budget, ROUNDS)
+            yield cell(work=spent, measure="value", reading=readings.STEP_SCHEDULE, exact=True)
+        else:
+            plan = scale.plan("mnist", method_of(policy))
+            yield cell(
+                work=Training(plan),
+                measure="accuracy",
+                reading=readings.of("fed-alpha-cdp"),
+                reason=scale.hinders(plan),
+            )

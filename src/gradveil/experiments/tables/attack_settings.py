@@ -1,0 +1,41 @@
+"""What the attacker's choices matter: the start, the distance, and how far training has come."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gradveil.experiments.tables import readings
+from gradveil.experiments.tables.cell import Cell, Table
+from gradveil.experiments.tables.scale import Scale
+from gradveil.experiments.tables.works import Attacked
+from gradveil.experiments.tables.workshop import DISTANCES, STARTS
+from gradveil.methods import NON_PRIVATE
+
+MEASURES = ("success", "rmse", "iterations")
+ROUNDS = (0, 1, 10, 50)
+
+
+def table(scale: Scale) -> Table:
+    """Lay the table out: nothing in it is printed in the paper."""
+    notes = (
+        "CPL on single MNIST examples without protection; `round` is attacked on the attack network as it is trained",
+        "the paper says that early gradients leak more, and that the start matters, without figures",
+    )
+    return Table("attack-settings", "Start, distance and round of an attack", tuple(_cells(scale)), 5.0, notes)
+
+
+def _cells(scale: Scale) -> Iterator[Cell]:
+    for start in STARTS:
+        for distance in DISTANCES:
+            work = scale.attacked("mnist", NON_PRIVATE, 2, start=start, distance=distance, beside=False)
+            for measure in MEASURES:
+                yield _cell((start, distance), measure, work)
+    first = scale.attacked("mnist", NON_PRIVATE, 2, beside=False)
+    trained = replace(scale.plan("mnist", NON_PRIVATE), model=first.plan.model)
+    for rounds in ROUNDS:
+        work = replace(first, plan=trained, round=min(rounds, scale.deepest))
+        for measure in MEASURES:
+            yield _cell((f"after round {rounds}", "squared L2"), measure, work)
+
+
+def _cell(row: tuple[str, str], measure: str, work: Attacked) -> Cell:
+    return Cell(row=row, column=(measure,), published=None, work=work, measure=measure, reading=readings.ATTACK)

@@ -1,0 +1,33 @@
+"""Accuracy over the clipping bound C, by method and dataset."""
+
+from dataclasses import replace
+
+from gradveil.experiments.tables import readings
+from gradveil.experiments.tables.cell import Cell, Table
+from gradveil.experiments.tables.published import CLIPPING
+from gradveil.experiments.tables.scale import Scale
+from gradveil.experiments.tables.works import Training
+from gradveil.methods import METHODS
+from gradveil.privacy.clip import PerLayer
+
+
+def table(scale: Scale) -> Table:
+    """Lay the table out."""
+    cells = tuple(
+        _cell(scale, dataset, method, bound, printed) for (dataset, method, bound), printed in CLIPPING.items()
+    )
+    return Table("clipping-bound", "Accuracy over the clipping bound C", cells, 13.0)
+
+
+def _cell(scale: Scale, dataset: str, method: str, bound: str, printed: str) -> Cell:
+    value = METHODS[method].value
+    plan = scale.plan(dataset, value if bound == "any" else replace(value, clip=PerLayer(float(bound))))
+    return Cell(
+        row=(dataset, method),
+        column=("C", bound),
+        published=printed,
+        work=Training(plan),
+        measure="accuracy",
+        reading=readings.of(method),
+        reason=scale.hinders(plan),
+    )

@@ -1,0 +1,76 @@
+"""From tables to filled cells: every work once, within the time, whatever data is at hand."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from gradveil.errors import BadInput
+from gradveil.experiments.tables.cell import Cell, Filled, Table, fill
+from gradveil.experiments.tables.measures import measured
+from gradveil.experiments.tables.scale import Scale, is_stand_in
+from gradveil.experiments.tables.works import Attacked, Record, Work
+from gradveil.experiments.tables.workshop import Workshop
+
+BUDGETS = {"gradinv": 4800, "map": 20}
+"""Iterations that an attack has in the paper, or by default; 300 for all others."""
+
+
+@dataclass(slots=True)
+class Driver:
+    """Fills tables. seeds: repeats of every work that draws. lacking: sentences about data that is not at hand."""
+
+    workshop: Workshop
+    scale: Scale
+    seeds: int = 1
+    clock: Callable[[], float] = time.monotonic
+    lacking: dict[str, str] = field(default_factory=dict)
+
+    def fill(self, table: Table, done: Callable[[str], None] = lambda note: None) -> list[Filled]:
+        """Fill all cells of a table; once its minutes are spent, what is not on the shelf stays open."""
+        limit = None if self.scale.minutes is None else 60 * table.minutes
+        began, filled = self.clock(), []
+        for cell in table.cells:
+            late = limit is not None and self.clock() - began > limit
+            filled.append(self._fill(cell, late))
+            done(" / ".join(cell.row))
+        return filled
+
+    def _fill(self, cell: Cell, late: bool) -> Filled:
+        if cell.work is None:
+            return fill(cell, None)
+        works = self._repeats(cell.work)
+        try:
+            if late and any(self.workshop.known(work) is None for work in works):
+                return fill(cell, None, "time")
+            records = [self.workshop.do(work) for work in works]
+        except BadInput as error:
+            if cell.work.dataset is None or cell.work.dataset not in self._missing(cell.work, str(error)):
+                raise
+            return fill(cell, None, "data")
+        return fill(cell, measured(cell.measure, records), self._hindrance(cell.work, records))
+
+    def _repeats(self, work: Work) -> list[Work]:
+        return list(dict.fromkeys(work.seeded(seed) for seed in range(self.seeds)))
+
+    def _missing(self, work: Work, sentence: str) -> dict[str, str]:
+        """Remember which dataset could not be found; another complaint about a work is not about data."""
+        name = work.dataset
+        if name is not None and self.workshop.lacks(name):
+            self.lacking[name] = sentence
+        return self.lacking
+
+    def _hindrance(self, work: Work, records: list[Record]) -> str | None:
+        if work.dataset is not None and is_stand_in(self.workshop.data(work.dataset)):
+            return "stand-in"
+        return "smaller" if isinstance(work, Attacked) and cut_short(work, records) else None
+
+
+def cut_short(work: Attacked, records: Iterable[Record]) -> bool:
+    """Whether an attack had fewer iterations than the paper's and some victim might have needed them."""
+    usual = BUDGETS.get(work.attack, 300)
+    return work.iterations is not None and work.iterations < usual and any(r["success_rate"] < 1 for r in records)
+
+
+def works_of(tables: Iterable[Table]) -> int:
+    """Count the cells, for a progress bar."""
+    return sum(len(table.cells) for table in tables)

@@ -1,0 +1,54 @@
+"""Epsilon and accuracy after the paper's number of rounds."""
+
+from gradveil.experiments.settings import PRESETS
+from gradveil.experiments.tables import readings
+from gradveil.experiments.tables.cell import Cell, Table
+from gradveil.experiments.tables.published import PRIVACY_FIXED
+from gradveil.experiments.tables.scale import Scale
+from gradveil.experiments.tables.works import Account, Training
+from gradveil.methods import METHODS
+
+SIGMA, STEPS = 6.0, 100
+
+
+def spent(method: str, rounds: int) -> Account:
+    """Account some rounds by the rule behind the paper's figures."""
+    if method.startswith("fed-sdp"):
+        return Account("moments", SIGMA, 0.1, rounds + 1)
+    return Account("moments", SIGMA, 0.01, STEPS * rounds)
+
+
+def account_reading(method: str) -> str:
+    """Give the reading behind an epsilon."""
+    return readings.CLIENT_RATE if method.startswith("fed-sdp") else readings.USED_RATE
+
+
+def table(scale: Scale) -> Table:
+    """Lay the table out."""
+    cells = tuple(
+        _cell(scale, method, measure, dataset, printed) for (method, measure, dataset), printed in PRIVACY_FIXED.items()
+    )
+    return Table("privacy-fixed-rounds", "Epsilon and accuracy after T rounds", cells, 2.0)
+
+
+def _cell(scale: Scale, method: str, measure: str, dataset: str, printed: str) -> Cell:
+    if measure == "epsilon":
+        return Cell(
+            row=(method, measure),
+            column=(dataset,),
+            published=printed,
+            work=spent(method, PRESETS[dataset].rounds),
+            measure="value",
+            reading=account_reading(method),
+            exact=True,
+        )
+    plan = scale.plan(dataset, METHODS[method].value)
+    return Cell(
+        row=(method, measure),
+        column=(dataset,),
+        published=printed,
+        work=Training(plan),
+        measure="accuracy",
+        reading=readings.of(method),
+        reason=scale.hinders(plan),
+    )

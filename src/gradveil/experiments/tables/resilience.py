@@ -1,0 +1,41 @@
+"""Who hides what at which surface: the paper's attack in its reading, and beside it what a strong attacker gains."""
+
+from collections.abc import Iterator
+
+from gradveil.experiments.tables import readings
+from gradveil.experiments.tables.cell import Cell, Table
+from gradveil.experiments.tables.published import RESILIENCE
+from gradveil.experiments.tables.scale import Scale
+from gradveil.methods import METHODS
+
+MEASURES = {"resilient": "resilient by the paper's rule", "rmse": "rmse unclamped", "iterations": "iterations"}
+OURS = ("gain", "which of 10")
+
+
+def table(scale: Scale) -> Table:
+    """Lay the table out: three columns of the paper, then two of ours, for each dataset."""
+    return Table("resilience", "Attack effect at the three surfaces", tuple(_cells(scale)), 16.0, NOTES)
+
+
+NOTES = (
+    "gain: how much nearer than the public mean the strong attacker (map) comes, RMSE; above 0 the gradient leaks",
+    "which of 10: how often the true record is picked out of ten, 0.1 by chance",
+    "the paper's rule calls a guess that left the picture resilient; it says nothing about what leaked",
+)
+
+
+def _cells(scale: Scale) -> Iterator[Cell]:
+    for (surface, method, dataset, measure), printed in RESILIENCE.items():
+        row, value = (f"type {surface}", method), METHODS[method].value
+        yield Cell(
+            row=row,
+            column=(dataset, measure),
+            published=printed,
+            work=scale.attacked(dataset, value, int(surface), rule="paper", beside=False),
+            measure=MEASURES[measure],
+            reading=readings.PAPER_RULE if measure == "resilient" else readings.ATTACK,
+        )
+        if measure == "iterations":
+            strong = scale.attacked(dataset, value, int(surface), attack="map", iterations=20)
+            for ours in OURS:
+                yield Cell(row=row, column=(dataset, ours), published=None, work=strong, measure=ours)

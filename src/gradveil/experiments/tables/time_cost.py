@@ -1,0 +1,24 @@
+"""Seconds of a local iteration."""
+
+from gradveil.experiments.tables.cell import Cell, Table
+from gradveil.experiments.tables.published import TIME_COST
+from gradveil.experiments.tables.scale import Scale
+from gradveil.experiments.tables.works import Timed
+from gradveil.methods import METHODS
+
+
+def table(scale: Scale) -> Table:
+    """Lay the table out."""
+    cells = tuple(
+        Cell(
+            row=(method,),
+            column=(dataset,),
+            published=printed,
+            work=Timed(scale.plan(dataset, METHODS[method].value)),
+            measure="seconds",
+            reason="machine",
+        )
+        for (method, dataset), printed in TIME_COST.items()
+    )
+    notes = ("one client on one core, compilation left out; the paper's machine had a GPU",)
+    return Table("time-cost", "Seconds per local iteration and client", cells, 4.0, notes)

@@ -1,0 +1,293 @@
+"""Every cell is in every format once, and every text comes out of it as it went in."""
+
+import csv as csv_module
+import re
+from io import StringIO
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fill
+from gradveil.reports.results import markdown, results
+from gradveil.reports.tables import csv, grid, latex, plain, shown
+
+HOSTILE = "a|b_c & d%"
+NASTY = r"\|_ 28*28*1 _x_ <b> `c` ~t~ ${#}^ \\ & [z] ''"
+COMMANDS = {
+    r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"\textbar{}": "|",
+    r"\textless{}": "<", r"\textgreater{}": ">", r"$\pm$": "±", r"\textemdash{}": "—", "-{}": "-",
+} | {"\\" + sign: sign for sign in "&%$#_{}"}  # fmt: skip
+
+
+def cell(row=("r",), column=("c",), published="0.98", answer=None, *, reading="", reason=None, exact=False):
+    made = Cell(
+        row=row, column=column, published=published, work=None, measure="accuracy",
+        reading=reading, reason=reason, exact=exact,
+    )  # fmt: skip
+    return fill(made, answer)
+
+
+TABLE = [
+    cell(("MNIST", "Fed-CDP"), ("T = 3",), "0.98", Answer(0.9731, 0.0041, 3, 0.007, "epsilon 5.2, delta 1e-5")),
+    cell(("MNIST", "Fed-CDP"), ("T = 10",), "0.96", Answer(0.5, 0.01, 2, 0.02, "epsilon 5.2, delta 1e-5")),
+    cell(("MNIST", "Fed-SDP"), ("T = 3",), "Y", Answer("N"), reading="the noise is that of the text"),
+    cell(("LFW", HOSTILE), ("T = 3",), "0.65", Answer(0.25, 0.1, guarantee="epsilon 7|8"), reason="stand-in"),
+    cell(("LFW", HOSTILE), (HOSTILE, "last"), None, Answer(1234.5), reading="one | or two"),
+    cell(("LFW", NASTY), ("T = 10",), "7", Answer(7), exact=True),
+    cell(("LFW", NASTY), (HOSTILE, "last"), "0.11", None),
+]
+
+
+def place(filled):
+    return " / ".join(filled.cell.row), " / ".join(filled.cell.column)
+
+
+def unescaped(text):
+    return re.sub(r"\\([\\|*_<`~])", r"\1", text)
+
+
+def markdown_rows(text):
+    """Give the cells of the lines that are a table, split as GitHub does: at every bar without a backslash."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [re.findall(r"\|((?:\\.|[^|\\])*)(?=\|)", line) for line in lines]
+    return [[unescaped(c.strip()) for c in line] for line in cells]
+
+
+def read_tex(text):
+    """Give the text that LaTeX would print, sign by sign; a sign with a meaning of its own is refused."""
+    out, at = [], 0
+    while at < len(text):
+        command = next((c for c in COMMANDS if text.startswith(c, at)), None)
+        assert command or text[at] not in "\\&%$#_{}~^|<>", f"{text[at:]!r} is not escaped"
+        assert command or (text[at].isascii() and text[at : at + 2] != "--")
+        out.append(COMMANDS[command] if command else text[at])
+        at += len(command or "x")
+    return "".join(out)
+
+
+def tex_rows(text):
+    """Give [label, (colour, text), ...] of each row of the tabular, and the headings first."""
+    spec, body = re.search(r"\\begin\{tabular\}\{(l+)\}\n(.*)\n\\end\{tabular\}", text, re.DOTALL).groups()
+    rows = []
+    for line in (line for line in body.splitlines() if line != r"\hline"):
+        assert line.endswith(r" \\")
+        cells = re.split(r"(?<!\\) & ", " " + line.removesuffix(r" \\") + " ")
+        assert len(cells) == len(spec)
+        rows.append([c.strip() for c in cells])
+    heads = [read_tex(c) for c in rows[0]]
+    return [heads, *([read_tex(row[0][1:-1]), *map(coloured, row[1:])] for row in rows[1:])]
+
+
+def coloured(text):
+    if not text:
+        return ""
+    colour, inner = re.fullmatch(r"\\textcolor\{(teal|red|gray)\}\{(.*)\}", text).groups()
+    return colour, read_tex(inner)
+
+
+def by_place(rows):
+    heads = rows[0][1:]
+    return {(row[0], head): value for row in rows[1:] for head, value in zip(heads, row[1:], strict=True) if value}
+
+
+def test_the_grid_keeps_the_order_and_leaves_holes():
+    laid = grid(TABLE)
+    assert laid.heads == (("T = 3",), ("T = 10",), (HOSTILE, "last"))
+    assert laid.rows == (("MNIST", "Fed-CDP"), ("MNIST", "Fed-SDP"), ("LFW", HOSTILE), ("LFW", NASTY))
+    assert laid.at == {(f.cell.row, f.cell.column): f for f in TABLE}
+    assert (("MNIST", "Fed-SDP"), ("T = 10",)) not in laid.at
+
+
+def test_paths_that_read_alike_are_two_rows():
+    assert len(grid([cell(("a / b",)), cell(("a", "b"))]).rows) == 2
+
+
+@pytest.mark.parametrize("show", [grid, lambda f: markdown("", f, ()), lambda f: latex("", f, ())])
+def test_two_cells_at_one_place_are_refused(show):
+    with pytest.raises(ValueError, match="two cells lie at row 'x / y', column 'c'"):
+        show([cell(("w",)), cell(("x", "y")), cell(("x", "y"), published="0.1")])
+
+
+@pytest.mark.parametrize(
+    ("published", "answer", "text"),
+    [
+        ("0.98", Answer(0.97312, 0.00411, 3), "0.973 ±0.004 n=3 [0.98]"),
+        ("0.980", Answer(0.97312, 0.00411), "0.9731 ±0.0041 [0.980]"),
+        ("42", Answer(41.96, None, 2), "42.0 n=2 [42]"),
+        ("42", Answer(42), "42 [42]"),
+        ("0.5", Answer(0.5, 0.00002), "0.50 ±2e-05 [0.5]"),
+        ("0.5", Answer(0.5, 0.0), "0.50 ±0.00 [0.5]"),
+        ("0.1", Answer(-0.0001), "0.00 [0.1]"),
+        ("1e-5", Answer(0.0000123456), "1.23e-05 [1e-5]"),
+        ("0.1", Answer(3.4e20, 1e19), "3.40e+20 ±1e+19 [0.1]"),
+        (None, Answer(0.5), "0.500 [—]"),
+        (None, Answer(0.5, 0.0123), "0.500 ±0.012 [—]"),
+        (None, Answer(123.4), "123 [—]"),
+        (None, Answer(999.6), "1000 [—]"),
+        (None, Answer(54321.6), "54322 [—]"),
+        (None, None, "— [—]"),
+        ("0.98", None, "— [0.98]"),
+        ("0.98", Answer(None, 0.1, 3), "— [0.98]"),
+        ("0.98", Answer(float("nan")), "— [0.98]"),
+        ("Y", Answer("N", None, 3), "N n=3 [Y]"),
+        ("holds", Answer("holds"), "holds [holds]"),
+    ],
+)
+def test_a_cell_is_printed_with_one_digit_more_than_the_paper_prints(published, answer, text):
+    assert shown(cell(published=published, answer=answer)) == text
+
+
+def test_markdown_holds_every_cell_once_with_its_mark():
+    marks = {Verdict.AGREES: "✓", Verdict.DIFFERS: "✗", Verdict.NOT_COMPARABLE: "·"}
+    text = markdown("The title", TABLE, ())
+    assert by_place([row for row in markdown_rows(text) if row[0] != "---"]) == {
+        place(f): f"{marks[f.verdict]} {shown(f)}" for f in TABLE
+    }
+    assert {f.verdict for f in TABLE} == set(Verdict)
+    assert [unescaped(text).count(shown(f)) for f in TABLE] == [1] * len(TABLE)
+
+
+def test_below_a_table_stand_its_counts_reasons_readings_and_guarantees_once_each():
+    text = markdown("A title of a*b", TABLE, ("A note on a*b.",))
+    lines = [unescaped(line) for line in text.splitlines()]
+    assert text.startswith("A title of a\\*b\n\n|")
+    assert "7 cells: ✓ 2 agrees, ✗ 2 differs, · 3 not comparable." in lines
+    assert lines.count("A note on a*b.") == 1
+    assert sum("✓ agrees" in line and "✗ differs" in line and "· not comparable" in line for line in lines) == 1
+    assert [line for line in lines if line.startswith("- ")] == [
+        f"- stand-in: {REASONS['stand-in']}",
+        f"- unpublished: {REASONS['unpublished']}",
+        f"- not run: {REASONS['not run']}",
+        "- the noise is that of the text",
+        "- one | or two",
+        "- MNIST / Fed-CDP: epsilon 5.2, delta 1e-5",
+        f"- LFW / {HOSTILE}: epsilon 7|8",
+    ]
+
+
+def test_a_guarantee_of_two_rows_is_said_once_with_both():
+    same = Answer(0.5, 0.1, guarantee="epsilon 3")
+    text = markdown("", [cell(("a",), answer=same), cell(("b", "c"), answer=same)], ())
+    assert "- a; b / c: epsilon 3\n" in text
+    assert text.count("epsilon 3") == 1
+
+
+def test_a_table_without_reasons_has_no_empty_lists():
+    assert "- " not in markdown("", [cell(answer=Answer(0.98, 0.01))], ()).replace("---", "")
+
+
+def test_csv_gives_every_value_back():
+    lines = list(csv_module.DictReader(StringIO(csv(TABLE), newline="")))
+    assert len(lines) == len(TABLE)
+    for line, f in zip(lines, TABLE, strict=True):
+        wanted = f.plain() | {"row": place(f)[0], "column": place(f)[1], "published": f.cell.published}
+        assert line == {key: "" if value is None else str(value) for key, value in wanted.items()}
+    assert float(lines[0]["ours"]) == 0.9731
+    assert csv(TABLE).splitlines()[0] == (
+        "row,column,published,ours,error,spread,n,verdict,reason,reading,guarantee,measure"
+    )
+
+
+def test_latex_holds_every_cell_once_in_the_colour_of_its_verdict():
+    colours = {Verdict.AGREES: "teal", Verdict.DIFFERS: "red", Verdict.NOT_COMPARABLE: "gray"}
+    text = latex("A title", TABLE, ())
+    assert by_place(tex_rows(text)) == {place(f): (colours[f.verdict], shown(f)) for f in TABLE}
+    assert text.count(r"\textcolor") == len(TABLE) + len(Verdict)
+    for verdict, number in zip(Verdict, (2, 2, 3), strict=True):
+        assert text.count(rf"\textcolor{{{colours[verdict]}}}{{{verdict.value}: {number}}}") == 1
+
+
+def test_latex_uses_no_command_of_a_package_but_xcolor():
+    text = latex(NASTY, TABLE, (NASTY,))
+    own = {"begin", "end", "centering", "caption", "hline", "par", "textcolor", "pm"}
+    signs = {"textbackslash", "textasciitilde", "textasciicircum", "textbar", "textless", "textgreater", "textemdash"}
+    assert set(re.findall(r"(?<!\\)\\([a-zA-Z]+)", text.replace(r"\\", ""))) <= own | signs
+    assert set(re.findall(r"\\begin\{(\w+)\}", text)) == {"table", "tabular"}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=12))
+def test_latex_is_balanced_and_printable_whatever_the_texts(label):
+    text = latex(label, [cell((label,), (label,), "Y", Answer("N"))], (label,))
+    bare = re.sub(r"\\[&%$#_{}]", "", text)
+    depth = 0
+    for sign in bare:
+        depth += {"{": 1, "}": -1}.get(sign, 0)
+        assert depth >= 0
+    assert depth == 0
+    assert bare.count("$") % 2 == 0
+    assert not set("%#_~^") & set(bare)
+    assert text.isascii()
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@example("a---b")
+@example(HOSTILE)
+@example(NASTY)
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12).map(lambda t: " ".join(t.split())))
+def test_any_label_comes_out_as_it_went_in(label):
+    filled = [cell((label,), (f"x{label}",), "Y", Answer("N"))]
+    assert by_place(tex_rows(latex("", filled, ()))) == {(label, f"x{label}"): ("red", "N [Y]")}
+    rows = markdown_rows(markdown("", filled, ()))
+    assert [rows[0][1], rows[2][0]] == [f"x{label}", label]
+    (line,) = csv_module.DictReader(StringIO(csv(filled), newline=""))
+    assert (line["row"], line["column"]) == (label, f"x{label}")
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        (HOSTILE, r"a\textbar{}b\_c \& d\%"),
+        ("\\{~^}", r"\textbackslash{}\{\textasciitilde{}\textasciicircum{}\}"),
+        ("two\n\nlines", "two lines"),
+        ("ε ≤ 5", r"$\varepsilon$ $\leq$ 5"),
+        ("✓", "(U+2713)"),
+    ],
+)
+def test_latex_is_escaped(text, printed):
+    page = latex(text, [], (text,))
+    assert rf"\caption{{{printed}}}" in page
+    assert f"\\par {printed}\n" in page
+
+
+def test_markdown_keeps_signs_of_its_own_as_they_are():
+    lines = markdown(r"28*28*1 a|b_c _d_ \ `e` <f>", [], ("one\nline",)).splitlines()
+    assert lines[0] == r"28\*28\*1 a\|b_c \_d\_ \\ \`e\` \<f>"
+    assert "one line" in lines
+
+
+def test_plain_is_the_cells_as_json():
+    assert plain(TABLE) == [f.plain() for f in TABLE]
+
+
+def section(text, heading):
+    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_the_page_lists_exactly_the_cells_that_differ():
+    other = [cell(("x",), ("y",), "3", Answer(4), exact=True), cell(("x",), ("z",), "3", Answer(3), exact=True)]
+    text = results([("table 2", "Accuracy", TABLE, ()), ("table 9", "Sizes", other, ())], {})
+    last = text.partition("## Cells that do not reproduce, and why\n")[2]
+    assert last.strip().splitlines() == [
+        "- table 2: MNIST / Fed-CDP / T = 10: ours 0.500 ±0.010 n=2, the paper 0.96",
+        "- table 2: MNIST / Fed-SDP / T = 3: ours N, the paper Y. Reading: the noise is that of the text",
+        "- table 9: x / y: ours 4, the paper 3",
+    ]
+
+
+def test_the_page_holds_every_table_the_facts_and_the_total():
+    other = [cell(("x",), ("y",), "3", Answer(3), exact=True)]
+    text = results([("table 2", "Accuracy", TABLE, ("A note.",)), ("a|b", "Sizes", other, ())], {"machine": "a|b"})
+    assert text.startswith("# Results\n\nThis page is generated by `gradveil table all` from stored records")
+    assert "must not be edited by hand" in text
+    assert "\n- machine: a\\|b\n" in text
+    assert "8 cells: ✓ 3 agrees, ✗ 2 differs, · 3 not comparable." in text
+    assert section(text, "table 2").strip() == markdown("Accuracy", TABLE, ("A note.",)).strip()
+    assert section(text, r"a\|b").strip() == markdown("Sizes", other, ()).strip()
+
+
+def test_a_page_on_which_all_agrees_says_so():
+    text = results([("t", "T", [cell(answer=Answer(0.98, 0.01)), cell(("s",))], ())], {"date": "today"})
+    last = text.partition("## Cells that do not reproduce, and why\n")[2]
+    assert last.strip() == "There are none: every cell that can be compared agrees."
