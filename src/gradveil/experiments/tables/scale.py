@@ -22,7 +22,7 @@ class Scale:
 
     whole: datasets that are trained as the paper does all the same. small: a network with 8 hidden units stands for
     every other. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables together.
-    deepest: the last round that a network is trained to in order to be attacked.
+    deepest: the last round that a network is trained to, to be attacked. attack: stands for all others if given.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Scale:
     stands_in: bool = False
     minutes: float | None = None
     deepest: int = 50
+    attack: str | None = None
 
     def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
         """Give the paper's plan for a dataset and method, made as small as the scale says."""
@@ -69,6 +70,8 @@ class Scale:
         given = {"victims": self.victims, "iterations": self.iterations} | changes
         if self.iterations is not None and given["iterations"] is not None:
             given["iterations"] = min(given["iterations"], self.iterations)
+        if self.attack is not None:
+            given |= {"attack": self.attack, "iterations": None, "start": None, "distance": None, "beside": False}
         return Attacked(plan=plan, surface=surface, **given)
 
 
@@ -76,8 +79,8 @@ SCALES = {
     scale.name: scale
     for scale in (
         Scale(
-            name="smoke", cohort=2, rounds=1, local_steps=2, victims=2, iterations=2, small=True, stands_in=True,
-            minutes=5, deepest=1,
+            name="smoke", cohort=2, rounds=1, local_steps=2, victims=2, small=True, stands_in=True, minutes=5,
+            deepest=1, attack="analytic",
         ),
         Scale(
             name="desk", cohort=10, rounds=5, local_steps=50, victims=10, iterations=50, whole=("cancer",), minutes=60,
