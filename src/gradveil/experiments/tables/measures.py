@@ -25,13 +25,14 @@ def accuracy(records: list[Record]) -> Answer:
 
 
 def sound(record: Record) -> str:
-    """Say what a sound accountant holds against the server, the adversary of the paper's accuracy tables."""
+    """Say what a sound accountant holds of a run, and against whom."""
     for guarantee in record.get("guarantees", []):
-        if guarantee["threat_model"] in ("server", "client-server"):
-            unit = guarantee["unit"]
-            if not guarantee["finite"]:
-                return f"no finite epsilon for one {unit} against the server"
-            return f"epsilon {guarantee['epsilon']:.3g} for one {unit} against the server, delta {guarantee['delta']:g}"
+        whom = f"for one {guarantee['unit']} against {guarantee['threat_model']}"
+        if guarantee["threat_model"] not in ("server", "client-central"):
+            continue
+        if not guarantee["finite"]:
+            return f"no finite epsilon {whom}"
+        return f"epsilon {guarantee['epsilon']:.3g} {whom}, delta {guarantee['delta']:g}"
     return ""
 
 
@@ -99,16 +100,9 @@ def rounds(records: list[Record]) -> Answer:
     return Answer(float(np.mean([r["rounds"] for r in records])), n=len(records))
 
 
-def paper_epsilon(records: list[Record]) -> Answer:
-    """Give the moments accountant's figure by the paper's rules for the rounds that were trained."""
-    figure = records[0].get("as_the_paper", {}).get("moments")
-    return Answer(figure, n=len(records), guarantee=sound(records[0]))
-
-
 MEASURES: dict[str, Measure] = {
     "accuracy": accuracy,
     "rounds": rounds,
-    "epsilon as the paper": paper_epsilon,
     "success": success,
     "rmse": _over_victims("rmse"),
     "rmse unclamped": _over_victims("rmse_unclamped"),

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gradveil import store
+from gradveil import codec, store
+from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
 from gradveil.attacks.start import ClassMean, Constant, Normal, Tiles, Uniform
 from gradveil.attacks.zoo import ATTACKS
@@ -52,6 +54,7 @@ class Workshop:
     data: Callable[[str], Dataset]
     tell: Tell = field(default=lambda note: None)
     _digests: dict[str, str] = field(default_factory=dict)
+    _guarantees: dict[Ledger, Record] = field(default_factory=dict)
 
     def do(self, work: Work) -> Record:
         """Give the record of a work, from the shelf if it is there."""
@@ -114,7 +117,19 @@ class Workshop:
                 self.tell(f"{plan.method.name} {plan.dataset}: round {line['round'] + 1} of {plan.rounds}")
         except Diverged:
             return _diverged(run)
-        return _trained(run, runner.conclude(run))
+        return _trained(run) | {"guarantees": [self._guarantee(run)]}
+
+    def _guarantee(self, run: runner.Run) -> Record:
+        """Account one adversary: the server, or for noise that only the server adds, whoever sees the model.
+
+        What decides it is the same for all clipping bounds, so it is computed once for them.
+        """
+        plan, most = run.plan, int(run.state.participations.max())
+        threat = "client-central" if plan.method.surface is Surface.SERVER else "server"
+        ledger = run.budget.ledger(run.state.round, most)
+        if ledger not in self._guarantees:
+            self._guarantees[ledger] = account(ledger, plan.delta, ADD_REMOVE, threat).plain()
+        return self._guarantees[ledger]
 
     def _tune(self, work: Tuned) -> Record:
         tried = {
@@ -161,20 +176,18 @@ class Workshop:
         return scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, work.view), (work.round,))
 
 
-def _trained(run: runner.Run, result: Record) -> Record:
-    accuracy, n = float(result["accuracy"]), int(result["test_examples"])
+def _trained(run: runner.Run) -> Record:
+    accuracy, n = float(run.lines[-1]["accuracy"]), len(run.dataset.test)
     return {
         "accuracy": accuracy,
         "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 1 / n) / n),
-        "majority": result["majority_baseline"],
-        "rounds": result["rounds"],
-        "seconds": result["seconds"],
+        "majority": run.dataset.majority_baseline(),
+        "rounds": run.state.round,
+        "seconds": run.seconds,
         "learning_rate": run.plan.learning_rate,
         "curve": [line["accuracy"] for line in run.lines],
         "sensitivity": [line["sensitivity"] for line in run.lines],
-        "guarantees": result["guarantees"],
-        "as_the_paper": result["as_the_paper_accounts"],
-        "plan_sha256": result["plan_sha256"],
+        "plan_sha256": codec.digest(run.plan),
         "diverged": False,
     }
 
