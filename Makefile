@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: help setup demo test lint bench clean
+.PHONY: help setup demo test test-tables lint bench results clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -28,8 +28,15 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
-test: lint  ## lint, then all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+test: lint  ## lint, then all tests but those of whole tables
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not tables"
+
+test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
+	$(BIN)/python -m pytest -m tables
+
+results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
+	$(BIN)/gradveil table all --scale desk
+	cp runs/tables/desk/results.md docs/results.md
 
 $(PEERS)/.ready: benchmarks/peers-requirements.txt
 	$(PYTHON) -m venv $(PEERS)

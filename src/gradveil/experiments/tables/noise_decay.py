@@ -28,7 +28,7 @@ def table(scale: Scale) -> Table:
     cells = tuple(
         _cell(scale, policy, measure, dataset, printed) for (policy, measure, dataset), printed in NOISE_DECAY.items()
     )
-    return Table("noise-decay", "Decay of sigma at a target epsilon", cells, 5.0, notes)
+    return Table("noise-decay", "Decay of sigma at a target epsilon", cells, 4.0, notes)
 
 
 def _cell(scale: Scale, policy: str, measure: str, dataset: str, printed: str) -> Cell:

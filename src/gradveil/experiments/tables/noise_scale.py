@@ -38,7 +38,7 @@ FLAT_AFTER = 20
 
 def table(scale: Scale) -> Table:
     """Lay the table out: accuracy, learning rate and rounds by method and noise scale."""
-    return Table("noise-scale", "MNIST at two noise scales, each method tuned", tuple(_cells(scale)), 3.0, NOTES)
+    return Table("noise-scale", "MNIST at two noise scales, each method tuned", tuple(_cells(scale)), 2.0, NOTES)
 
 
 NOTES = (

@@ -14,7 +14,7 @@ from gradveil.methods import METHODS
 def table(scale: Scale) -> Table:
     """Lay the table out."""
     notes = ("below paper scale the cohort is 5, 10, 20 or 50 clients, whatever N is",)
-    return Table("population", "Accuracy over N and K / N on MNIST", tuple(_cells(scale)), 6.0, notes)
+    return Table("population", "Accuracy over N and K / N on MNIST", tuple(_cells(scale)), 4.0, notes)
 
 
 def _cells(scale: Scale) -> Iterator[Cell]:

@@ -28,7 +28,7 @@ def table(scale: Scale) -> Table:
     cells = tuple(
         _cell(scale, method, measure, dataset, printed) for (method, measure, dataset), printed in PRIVACY_FIXED.items()
     )
-    return Table("privacy-fixed-rounds", "Epsilon and accuracy after T rounds", cells, 2.0)
+    return Table("privacy-fixed-rounds", "Epsilon and accuracy after T rounds", cells, 1.0)
 
 
 def _cell(scale: Scale, method: str, measure: str, dataset: str, printed: str) -> Cell:

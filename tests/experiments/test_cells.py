@@ -1,0 +1,154 @@
+"""When a cell agrees with the paper, what the measures are, and how claims are judged."""
+
+import math
+
+import pytest
+
+from gradveil.experiments.tables import claims
+from gradveil.experiments.tables.arithmetic import rounds_until_spent
+from gradveil.experiments.tables.catalogue import TABLES
+from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fill
+from gradveil.experiments.tables.measures import measured
+from gradveil.experiments.tables.scale import SCALES
+from gradveil.experiments.tables.works import Exhausted, key_of
+
+ALL = pytest.mark.parametrize("name", TABLES)
+
+
+def cell(published, exact=False, reason=None):
+    return Cell(
+        row=("r",), column=("c",), published=published, work=None, measure="accuracy", exact=exact, reason=reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("published", "answer", "verdict"),
+    [
+        ("0.980", Answer(0.97, 0.006), Verdict.AGREES),  # 0.010 off, two errors are 0.012
+        ("0.980", Answer(0.97, 0.004), Verdict.DIFFERS),
+        ("0.980", Answer(0.97), Verdict.NOT_COMPARABLE),  # no error, so nothing to compare by
+        ("Y", Answer("Y"), Verdict.AGREES),
+        ("Y", Answer("N"), Verdict.DIFFERS),
+        ("11", Answer("not reached"), Verdict.DIFFERS),
+        ("0.98", Answer(None), Verdict.NOT_COMPARABLE),
+        ("0.98", Answer(math.nan, 0.1), Verdict.NOT_COMPARABLE),
+        (None, Answer(0.5, 0.1), Verdict.NOT_COMPARABLE),
+    ],
+)
+def test_an_estimate_agrees_within_two_standard_errors(published, answer, verdict):
+    assert fill(cell(published), answer).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("published", "ours", "verdict"),
+    [
+        ("0.823", 0.8227, Verdict.AGREES),
+        ("0.823", 0.8236, Verdict.DIFFERS),
+        ("123.354", 123.457, Verdict.DIFFERS),
+        ("100", 100, Verdict.AGREES),
+        ("100", 101, Verdict.DIFFERS),
+        ("28*28", "28*28", Verdict.AGREES),
+    ],
+)
+def test_arithmetic_agrees_to_the_last_printed_digit(published, ours, verdict):
+    assert fill(cell(published, exact=True), Answer(ours)).verdict is verdict
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_reason_forbids_comparing_even_equal_figures(reason):
+    assert fill(cell("0.5", reason=reason), Answer(0.5, 0.1)).verdict is Verdict.NOT_COMPARABLE
+    filled = fill(cell("0.5"), Answer(0.5, 0.1), hindrance=reason)
+    assert (filled.verdict, filled.reason) == (Verdict.NOT_COMPARABLE, reason)
+
+
+def trained(accuracy, curve=(), error=0.01):
+    return {"accuracy": accuracy, "accuracy_error": error, "curve": list(curve), "rounds": len(curve)}
+
+
+def test_the_error_of_an_accuracy_joins_test_examples_and_seeds():
+    answer = measured("accuracy", [trained(0.9), trained(0.94)])
+    assert answer.value == pytest.approx(0.92)
+    assert answer.spread == pytest.approx(0.02 * math.sqrt(2))
+    assert answer.error == pytest.approx(math.sqrt(0.01**2 + 0.0008 / 2))
+    assert measured("accuracy", [trained(0.9)]).error == pytest.approx(0.01)
+    assert measured("accuracy", [trained(0.9), trained(None)]).value == "diverged"
+
+
+@pytest.mark.parametrize(("target", "rounds"), [(0.5, 2), (0.2, 1), (0.7, 3), (0.71, "not reached")])
+def test_rounds_are_counted_until_the_target_is_first_reached(target, rounds):
+    assert measured(f"rounds to {target}", [trained(0.6, [0.3, 0.5, 0.7, 0.6])]).value == rounds
+
+
+def attacked(hits, flag=True):
+    victims = [{"success": hit, "rmse": 0.1 if hit else 0.5, "iterations": 3} for hit in hits]
+    return {"per_victim": victims, "resilient_by_the_papers_rule": flag, "candidates": []}
+
+
+def test_success_has_a_binomial_error_that_is_never_nothing():
+    answer = measured("success", [attacked([True] * 3 + [False])])
+    assert (answer.value, answer.n) == (0.75, 4)
+    assert answer.error == pytest.approx(math.sqrt(0.75 * 0.25 / 4))
+    assert measured("success", [attacked([True] * 4)]).error == pytest.approx(1 / 8)
+
+
+def test_words_of_an_attack_are_the_papers():
+    assert measured("resilient by the paper's rule", [attacked([True])]).value == "Y"
+    assert measured("resilient by the paper's rule", [attacked([True], flag=False)]).value == "N"
+    assert measured("which of 10", [attacked([True])]).value is None
+
+
+@pytest.mark.parametrize(
+    ("pairs", "verdict"),
+    [
+        ([((0.9, 0.01), (0.5, 0.01))], "holds"),
+        ([((0.9, 0.01), (0.5, 0.01)), ((0.4, 0.01), (0.5, 0.01))], "fails"),
+        ([((0.5, 0.1), (0.51, 0.1))], "undecided"),
+        ([((0.5, 0.0), (0.5, 0.0))], "holds"),
+    ],
+)
+def test_an_order_is_judged_by_two_standard_errors(pairs, verdict):
+    assert claims.ahead(iter(pairs)) == verdict
+
+
+def test_a_claim_without_its_cells_is_undecided():
+    assert {f.answer.value for f in claims.judged({}, None)} == {"undecided"}
+    assert {f.verdict for f in claims.judged({}, None)} == {Verdict.NOT_COMPARABLE}
+
+
+@pytest.mark.parametrize(
+    ("decay", "rounds"), [("linear", 95), ("staircase", 95), ("exponential", 96), ("constant", 100)]
+)
+def test_the_papers_decays_exhaust_the_moments_budget_in_its_rounds(decay, rounds):
+    assert rounds_until_spent(Exhausted("moments", decay, 0.823, 100)) == rounds
+
+
+@pytest.mark.parametrize("scale", SCALES.values(), ids=SCALES)
+@ALL
+def test_every_place_of_a_table_is_laid_out_once_and_every_work_has_a_name(name, scale):
+    table = TABLES[name][0](scale)
+    assert table.name == name
+    places = [(c.row, c.column) for c in table.cells]
+    assert len(set(places)) == len(places) > 0
+    assert all(c.reason is None or c.reason in REASONS for c in table.cells)
+    works = [c.work for c in table.cells if c.work is not None]
+    assert all(len(key_of(work, "data")) == 24 for work in works)
+
+
+def test_data_and_seed_are_part_of_a_works_name():
+    work = TABLES["population"][0](SCALES["desk"]).cells[0].work
+    names = {key_of(work, "a"), key_of(work, "b"), key_of(work.seeded(1), "a")}
+    assert len(names) == 3
+    assert key_of(work.seeded(0), "a") == key_of(work, "a")
+
+
+def test_only_paper_scale_trains_as_the_paper_does():
+    for name, reason in (("paper", None), ("desk", "smaller"), ("smoke", "smaller")):
+        cells = TABLES["clipping-bound"][0](SCALES[name]).cells
+        assert {c.reason for c in cells if c.row[0] == "mnist"} == {reason}
+    desk = TABLES["clipping-bound"][0](SCALES["desk"]).cells
+    assert {c.reason for c in desk if c.row[0] == "cancer"} == {None}  # small enough to be done whole
+
+
+def test_the_minutes_of_all_tables_stay_within_the_scale():
+    desk = SCALES["desk"]
+    assert sum(make(desk).minutes for make, _ in TABLES.values()) <= desk.minutes

@@ -1,0 +1,125 @@
+"""Every table by the command line at smoke scale: laid out, filled, written, resumed after a kill, and refused well."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gradveil.experiments.tables.catalogue import TABLES
+from gradveil.experiments.tables.cell import REASONS
+from gradveil.experiments.tables.scale import SCALES
+
+pytestmark = [pytest.mark.tables, pytest.mark.xdist_group("tables")]
+VERDICTS = {"agrees", "differs", "not comparable"}
+
+
+def gradveil(*arguments, env=None):
+    command = [sys.executable, "-m", "gradveil", "table", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("tables")
+
+
+@pytest.fixture(scope="module")
+def everything(folder):
+    done = gradveil("all", "--scale", "smoke", "--out", folder, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_cell_is_there_and_has_a_verdict(everything, name):
+    cells, laid = everything[name], TABLES[name][0](SCALES["smoke"])
+    assert [(tuple(c["row"]), tuple(c["column"])) for c in cells] == [(c.row, c.column) for c in laid.cells]
+    for cell in cells:
+        assert cell["verdict"] in VERDICTS
+        assert (cell["reason"] in REASONS) == (cell["verdict"] == "not comparable")
+        if cell["verdict"] != "not comparable":
+            assert cell["ours"] is not None
+
+
+def test_nothing_that_was_trained_or_attacked_small_is_compared(everything):
+    compared = [c for cells in everything.values() for c in cells if c["verdict"] != "not comparable"]
+    assert compared
+    assert {c["measure"] for c in compared} == {"value"}  # arithmetic, sizes and settings
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_each_table_is_written_in_all_formats(folder, everything, name):
+    files = {ending: (folder / "smoke" / f"{name}.{ending}").read_text() for ending in ("md", "csv", "json", "tex")}
+    assert json.loads(files["json"]) == {name: everything[name]}
+    assert len(list(csv.DictReader(io.StringIO(files["csv"])))) == len(everything[name])
+    assert "\\begin{tabular}" in files["tex"]
+    assert files["md"].count("|") > len(everything[name])
+
+
+def test_the_page_of_all_results_names_every_table_and_every_cell_that_differs(folder, everything):
+    page = (folder / "smoke" / "results.md").read_text()
+    assert all(f"## {name}" in page for name in TABLES)
+    closing = page.split("## Cells that do not reproduce")[1]
+    differing = sum(c["verdict"] == "differs" for cells in everything.values() for c in cells)
+    assert closing.count("\n- ") == differing > 0
+
+
+def records(folder):
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "records").iterdir()}
+
+
+def test_a_second_call_computes_nothing_again(folder, everything):
+    before = records(folder)
+    again = gradveil("all", "--scale", "smoke", "--out", folder, "--json")
+    assert json.loads(again.stdout) == everything
+    assert records(folder) == before
+
+
+def test_a_killed_table_goes_on_and_gives_the_same(tmp_path, everything):
+    command = [sys.executable, "-m", "gradveil", "table", "clipping-bound", "--scale", "smoke", "--out", tmp_path]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(list((tmp_path / "records").glob("*.json"))) < 5 and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = records(tmp_path)
+    assert 5 <= len(kept) < len(everything["clipping-bound"])
+    done = gradveil("clipping-bound", "--scale", "smoke", "--out", tmp_path, "--json")
+    assert json.loads(done.stdout)["clipping-bound"] == everything["clipping-bound"]
+    assert kept.items() <= records(tmp_path).items()
+
+
+def test_without_data_stand_ins_are_used_and_never_compared(tmp_path):
+    nowhere = {"GRADVEIL_DATA": str(tmp_path / "none"), "GRADVEIL_CACHE": str(tmp_path / "cache")}
+    done = gradveil("datasets", "--scale", "smoke", "--out", tmp_path / "out", "--json", env=nowhere)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(done.stdout)["datasets"]
+    from_data = [c for c in cells if c["row"][0] in ("training", "classes") and c["column"][0] in ("mnist", "lfw")]
+    assert {c["reason"] for c in from_data} == {"stand-in"}
+    settings = [c for c in cells if c["row"][0] in ("batch", "rounds")]
+    assert {c["verdict"] for c in settings} == {"agrees"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nonsense",), "table = 'nonsense': must be one of"),
+        (("datasets", "--scale", "huge"), "scale = 'huge': must be one of"),
+        (("datasets", "--seeds", "0"), "seeds = 0: must be at least 1"),
+        (("datasets", "--out", "{file}/below"), "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, arguments, says):
+    file = tmp_path / "file"
+    file.touch()
+    done = gradveil(*(a.format(file=file) for a in arguments))
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
