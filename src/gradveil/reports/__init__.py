@@ -1,1 +1,1 @@
-"""What is shown of a run: pictures made from its results, returned as bytes."""
+"""From records to what people look at: pictures and tables."""
