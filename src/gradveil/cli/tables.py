@@ -1,7 +1,6 @@
 """`gradveil table`: the paper's tables, published values beside ours."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -21,12 +20,14 @@ from gradveil.experiments.tables import claims
 from gradveil.experiments.tables.catalogue import TABLES
 from gradveil.experiments.tables.cell import Filled, Table, Verdict, counts
 from gradveil.experiments.tables.driver import Driver
+from gradveil.experiments.tables.figures import FIGURES
 from gradveil.experiments.tables.scale import SCALES, Scale
 from gradveil.experiments.tables.shelf import Shelf
 from gradveil.experiments.tables.stand_in import stand_in
 from gradveil.experiments.tables.workshop import Workshop
 from gradveil.reports import results
 from gradveil.reports import tables as written
+from gradveil.reports.galleries import gallery_of
 
 Opt = typer.Option
 COLOURS = {Verdict.AGREES: "green", Verdict.DIFFERS: "red", Verdict.NOT_COMPARABLE: "dim"}
@@ -57,6 +58,7 @@ def table(
     laid = {one: TABLES[one][0](chosen) for one in names}
     for one, cells in filled.items():
         _write(out / chosen.name, laid[one], cells)
+        _show_pictures(out / chosen.name, one, cells, driver)
     if name == "all":
         page = results.results([(one, laid[one].title, cells, laid[one].notes) for one, cells in filled.items()], _facts(chosen, seeds))  # fmt: skip  # noqa: E501
         store.write(out / chosen.name / "results.md", page.encode())
@@ -97,8 +99,7 @@ def _fill(
     """Fill the tables in order; the claims are judged by the cells of the others, filled first if need be."""
     wanted = [n for n in names if n != "claims"] or list(claims.NEEDS)
     laid = [TABLES[n][0](scale) for n in wanted]
-    note: list[Callable[[str], None]] = [lambda text: None]
-    driver = Driver(Workshop(shelf, data, lambda text: note[0](text)), scale, seeds)
+    driver = Driver(Workshop(shelf, data, draw=gallery_of), scale, seeds)
     with bar("tables", sum(len(one.cells) for one in laid), 0) as advance:
         filled = {one.name: driver.fill(one, lambda text, n=one.name: advance(f"{n}: {text}")) for one in laid}  # type: ignore[misc]
     if "claims" in names:
@@ -116,6 +117,17 @@ def _write(folder: Path, laid: Table, cells: list[Filled]) -> None:
     for ending, text in texts.items():
         store.write(folder / f"{laid.name}.{ending}", text.encode())
     store.write_json(folder / f"{laid.name}.json", {laid.name: written.plain(cells)})
+
+
+def _show_pictures(folder: Path, name: str, cells: list[Filled], driver: Driver) -> None:
+    """Copy the pictures behind the cells of a figure to where they can be found by name."""
+    if name not in FIGURES:
+        return
+    for filled in cells:
+        picture = None if filled.cell.work is None else driver.picture(filled.cell.work)
+        if picture is not None:
+            label = "-".join((*filled.cell.row, *filled.cell.column)).replace(" ", "-")
+            store.write(folder / name / f"{label}.png", picture.read_bytes())
 
 
 def _facts(scale: Scale, seeds: int) -> dict[str, str]:

@@ -10,6 +10,7 @@ from gradveil.experiments.tables import (
     claims,
     clipping_bound,
     datasets,
+    figures,
     limitations,
     noise_decay,
     noise_scale,
@@ -36,6 +37,8 @@ TABLES: dict[str, tuple[Callable[[Scale], Table], str]] = {
     "accountants": (accountants.table, "accuracy and rounds under four accountants"),
     "attack-settings": (attack_settings.table, "start, distance and round of an attack"),
     "limitations": (limitations.table, "the figure of pruning, DSSGD, random noise, Fed-SDP and Fed-CDP"),
+    "attack-visualisation": (figures.visualisation, "the figure of what CPL rebuilds without protection"),
+    "attack-evaluation": (figures.evaluation, "the figure of what CPL rebuilds under protection"),
     "noise-scale": (noise_scale.table, "MNIST at sigma 0.5 and 6, each method tuned (not in the paper)"),
     "claims": (lambda scale: claims.table(), "the paper's conclusions: holds, fails or undecided"),
 }

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from gradveil.errors import BadInput
 from gradveil.experiments.tables.cell import Cell, Filled, Table, fill
@@ -48,6 +49,13 @@ class Driver:
                 raise
             return fill(cell, None, "data")
         return fill(cell, measured(cell.measure, records), self._hindrance(cell.work, records))
+
+    def picture(self, work: Work) -> Path | None:
+        """Find the picture of an attack that was made, if there is one."""
+        if work.dataset is None or self.workshop.lacks(work.dataset):
+            return None
+        path = self.workshop.shelf.picture(self.workshop.key(work))
+        return path if path.exists() else None
 
     def _repeats(self, work: Work) -> list[Work]:
         return list(dict.fromkeys(work.seeded(seed) for seed in range(self.seeds)))

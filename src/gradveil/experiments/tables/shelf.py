@@ -10,7 +10,7 @@ from gradveil.experiments.tables.works import Record
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """A folder of records (records/HASH.json) and of the run folders behind them (runs/HASH)."""
+    """A folder of records (records/HASH.json), pictures of attacks (pictures/HASH.png) and run folders (runs/HASH)."""
 
     folder: Path
 
@@ -32,6 +32,10 @@ class Shelf:
     def keep(self, key: str, record: Record) -> None:
         """Write a record, whole or not at all."""
         store.write_json(self.folder / "records" / f"{key}.json", record)
+
+    def picture(self, key: str) -> Path:
+        """Name the picture that belongs to the record of an attack."""
+        return self.folder / "pictures" / f"{key}.png"
 
     def run_folder(self, key: str) -> Path:
         """Name the folder of the run behind a record."""

@@ -14,6 +14,7 @@ from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.experiments import attacking, runner, scenes
+from gradveil.experiments.attacking import Outcome
 from gradveil.experiments.runner import Options
 from gradveil.experiments.scenes import Scene
 from gradveil.experiments.tables import arithmetic
@@ -48,11 +49,16 @@ DISTANCES: dict[str, Any] = {"squared L2": SquaredL2(), "cosine": Cosine(), "lik
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """Does works once and remembers them on the shelf. data: how a dataset is found by name."""
+    """Does works once and remembers them on the shelf.
+
+    data: how a dataset is found by name. tell: is told what is going on. draw: makes a picture of an attack, which is
+    kept beside its record; attacks on table rows have none.
+    """
 
     shelf: Shelf
     data: Callable[[str], Dataset]
     tell: Tell = field(default=lambda note: None)
+    draw: Callable[[Outcome], bytes] | None = None
     _digests: dict[str, str] = field(default_factory=dict)
     _guarantees: dict[Ledger, Record] = field(default_factory=dict)
 
@@ -162,6 +168,8 @@ class Workshop:
         outcome = attacking.attack(
             scene, replace(value, **changes), work.victims, work.rule, work.seed, beside=work.beside
         )
+        if self.draw is not None and scene.dataset.is_image:
+            store.write(self.shelf.picture(self.key(work)), self.draw(outcome))
         return outcome.record
 
     def _scene(self, work: Attacked) -> Scene:
