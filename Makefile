@@ -20,8 +20,9 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 
 setup: $(VENV)/.ready  ## make .venv and install gradveil into it
 
-demo: setup  ## train a protected model on scikit-learn's digits and show what came out
+demo: setup  ## train and attack a protected model on scikit-learn's digits, then show one table of the paper
 	$(BIN)/gradveil run
+	$(BIN)/gradveil table accountants --scale smoke
 
 lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff format --check src tests benchmarks

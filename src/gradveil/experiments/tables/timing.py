@@ -3,9 +3,9 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 
 from gradveil import keys
@@ -21,15 +21,19 @@ REPEATS = 5
 
 
 def seconds_per_step(plan: Plan, dataset: Dataset) -> float:
-    """Train as many clients at once as there are devices, one a device; the median of five after compilation."""
-    few = replace(plan, clients=min(plan.clients, 10), cohort=min(plan.cohort, 10), rounds=1)
-    population, roots = Population.of(few, dataset), Keys.of(few.seed, False)
-    state = server.init(few, dataset.shape, len(dataset.classes), roots)
-    engine = build_engine(few, population, Options())
-    task = task_for(few, 0, state.params, state.memory, keys.named(roots.private, "round", 0))
-    cohort = np.arange(min(few.cohort, engine.at_once))
-    engine.train(task, cohort)
-    return statistics.median(_once(lambda: engine.train(task, cohort)) for _ in range(REPEATS)) / few.local_steps
+    """Train as many clients as the engine takes at once, shared out among the devices; the median of five.
+
+    A device trains its clients one after the other, so one step of one client takes a device
+    seconds * devices / (clients * L). Compilation is left out.
+    """
+    population, roots = Population.of(plan, dataset), Keys.of(plan.seed, False)
+    state = server.init(plan, dataset.shape, len(dataset.classes), roots)
+    engine = build_engine(plan, population, Options())
+    task = task_for(plan, 0, state.params, state.memory, keys.named(roots.private, "round", 0))
+    clients = np.arange(engine.at_once) % plan.clients
+    engine.train(task, clients)
+    seconds = statistics.median(_once(lambda: engine.train(task, clients)) for _ in range(REPEATS))
+    return seconds * len(jax.local_devices()) / (len(clients) * plan.local_steps)
 
 
 def _once(work: Callable[[], Any]) -> float:
