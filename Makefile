@@ -30,7 +30,7 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/mypy
 
 test: lint  ## lint, then all tests but those of whole tables
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not tables"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables"
 
 test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
 	$(BIN)/python -m pytest -m tables

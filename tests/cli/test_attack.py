@@ -21,7 +21,6 @@ from gradveil.federation.rounds import cohort_of
 from gradveil.keys import Keys
 from gradveil.surface import Surface
 
-pytestmark = pytest.mark.xdist_group("attack")  # three small runs serve most tests
 
 PLAN = """
 dataset = "digits"

@@ -14,7 +14,7 @@ from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
 from gradveil.surface import Surface
 
-pytestmark = [pytest.mark.data, pytest.mark.xdist_group("paper-pattern")]
+pytestmark = pytest.mark.data
 
 HIDES = {
     "non-private": set(),

@@ -34,7 +34,6 @@ from gradveil.privacy.schedule import Constant, Linear, Per
 from gradveil.privacy.sensitivity import Fixed, L2MaxAsCoded
 from gradveil.surface import Surface
 
-pytestmark = pytest.mark.xdist_group("leaks")  # what is read for one test serves the others
 
 SHAPE, CLASSES = (12, 12, 1), 8
 

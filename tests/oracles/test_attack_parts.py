@@ -24,7 +24,6 @@ from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
 from gradveil.surface import Surface
 
-pytestmark = pytest.mark.xdist_group("attack-parts")  # what is compiled for one test serves the others
 
 CLASSES = 3
 PICTURE, ODD, ROW = (6, 6, 1), (7, 5, 3), (10,)

@@ -15,7 +15,7 @@ from gradveil.experiments.tables.catalogue import TABLES
 from gradveil.experiments.tables.cell import REASONS
 from gradveil.experiments.tables.scale import SCALES
 
-pytestmark = [pytest.mark.tables, pytest.mark.xdist_group("tables")]
+pytestmark = pytest.mark.tables
 VERDICTS = {"agrees", "differs", "not comparable"}
 
 

@@ -11,6 +11,7 @@ client-central, client-server   as central and server, for all records of one cl
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -76,6 +77,7 @@ def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[s
     return [account(ledger, delta, adjacency, name) for name in threats or THREATS]
 
 
+@lru_cache(maxsize=256)
 def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:
     """Account a ledger against one adversary."""
     loss = _refusal(ledger) or _with_cut_batches(ledger, delta, adjacency, THREATS[threat])

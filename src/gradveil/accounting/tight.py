@@ -65,7 +65,7 @@ def pld_with_visible_draws(steps: Steps, delta: float, adjacency: str = ADD_REMO
 
     def way(direction: AdjacencyType) -> Loss | None:
         single = {step: _single(step.z, 1.0, direction, interval) for step in coarse}
-        return composed(visible(single[s], s.q, interval).self_compose(s.times) for s in coarse)
+        return composed(again(visible(single[s], s.q, interval), s.times) for s in coarse)
 
     return largest_epsilon(map(way, _DIRECTIONS[adjacency]), delta)
 
@@ -87,7 +87,7 @@ def pld_of_rounds(
     ways = zip(*(losses_of for losses_of, _ in mixed), strict=True)
     times = [n for _, n in mixed]
     return largest_epsilon(
-        (composed(w.self_compose(n) for w, n in zip(way, times, strict=True)) for way in ways), delta
+        (composed(again(w, n) for w, n in zip(way, times, strict=True)) for way in ways), delta
     )
 
 
@@ -120,7 +120,7 @@ def _whole_z(steps: Steps) -> float:
 
 def _inner(steps: Steps, way: AdjacencyType, interval: float) -> Loss:
     coarse, _ = rounded(steps)
-    return composed(_single(s.z, s.q, way, interval).self_compose(s.times) for s in coarse)
+    return composed(again(_single(s.z, s.q, way, interval), s.times) for s in coarse)
 
 
 def largest_epsilon(ways: Iterable[Loss | None], delta: float) -> float:
@@ -132,6 +132,11 @@ def losses(steps: Steps, way: AdjacencyType) -> Loss | None:
     """Give the losses of all steps in one direction; None if there are none."""
     there = [step for step in steps if step.q > 0]
     return _inner(there, way, _interval(there)) if there else None
+
+
+def again(loss: Loss, times: int) -> Loss:
+    """Compose a loss with itself; once is itself, which composing would only work hard to find."""
+    return loss if times == 1 else loss.self_compose(times)
 
 
 def composed(parts: Iterable[Loss | None]) -> Loss | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradveil import codec, store
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
 from gradveil.attacks.start import ClassMean, Constant, Normal, Tiles, Uniform
@@ -60,7 +60,6 @@ class Workshop:
     tell: Tell = field(default=lambda note: None)
     draw: Callable[[Outcome], bytes] | None = None
     _digests: dict[str, str] = field(default_factory=dict)
-    _guarantees: dict[Ledger, Record] = field(default_factory=dict)
 
     def do(self, work: Work) -> Record:
         """Give the record of a work, from the shelf if it is there."""
@@ -126,16 +125,10 @@ class Workshop:
         return _trained(run) | {"guarantees": [self._guarantee(run)]}
 
     def _guarantee(self, run: runner.Run) -> Record:
-        """Account one adversary: the server, or for noise that only the server adds, whoever sees the model.
-
-        What decides it is the same for all clipping bounds, so it is computed once for them.
-        """
+        """Account one adversary: the server, or for noise that only the server adds, whoever sees the model."""
         plan, most = run.plan, int(run.state.participations.max())
         threat = "client-central" if plan.method.surface is Surface.SERVER else "server"
-        ledger = run.budget.ledger(run.state.round, most)
-        if ledger not in self._guarantees:
-            self._guarantees[ledger] = account(ledger, plan.delta, ADD_REMOVE, threat).plain()
-        return self._guarantees[ledger]
+        return account(run.budget.ledger(run.state.round, most), plan.delta, ADD_REMOVE, threat).plain()
 
     def _tune(self, work: Tuned) -> Record:
         tried = {
