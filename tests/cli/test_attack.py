@@ -21,7 +21,6 @@ from gradveil.federation.rounds import cohort_of
 from gradveil.keys import Keys
 from gradveil.surface import Surface
 
-
 PLAN = """
 dataset = "digits"
 method = "quantile"

@@ -34,7 +34,6 @@ from gradveil.privacy.schedule import Constant, Linear, Per
 from gradveil.privacy.sensitivity import Fixed, L2MaxAsCoded
 from gradveil.surface import Surface
 
-
 SHAPE, CLASSES = (12, 12, 1), 8
 
 

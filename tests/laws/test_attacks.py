@@ -25,7 +25,6 @@ from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
 from gradveil.surface import Surface
 
-
 EXAMPLES = {
     "dlg": {},
     "idlg": {},

@@ -24,7 +24,6 @@ from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
 from gradveil.surface import Surface
 
-
 CLASSES = 3
 PICTURE, ODD, ROW = (6, 6, 1), (7, 5, 3), (10,)
 COLUMNS = (Column("kind", 0, 3), *(Column(f"number {i}", i, i + 1) for i in range(3, 8)), Column("side", 8, 10))

@@ -86,9 +86,7 @@ def pld_of_rounds(
     mixed = [(_mixed_round(r, rate, adjacency, secret, interval), n * copies) for r, n in counted.items()]
     ways = zip(*(losses_of for losses_of, _ in mixed), strict=True)
     times = [n for _, n in mixed]
-    return largest_epsilon(
-        (composed(again(w, n) for w, n in zip(way, times, strict=True)) for way in ways), delta
-    )
+    return largest_epsilon((composed(again(w, n) for w, n in zip(way, times, strict=True)) for way in ways), delta)
 
 
 def _mixed_round(steps: Steps, rate: float, adjacency: str, secret: bool, interval: float) -> tuple[Loss, ...]:
