@@ -70,7 +70,8 @@ class Driver:
     def _hindrance(self, work: Work, records: list[Record]) -> str | None:
         if work.dataset is not None and is_stand_in(self.workshop.data(work.dataset)):
             return "stand-in"
-        return "smaller" if isinstance(work, Attacked) and cut_short(work, records) else None
+        short = isinstance(work, Attacked) and (self.scale.small or cut_short(work, records))
+        return "smaller" if short else None
 
 
 def cut_short(work: Attacked, records: Iterable[Record]) -> bool:
