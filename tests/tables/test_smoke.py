@@ -16,6 +16,7 @@ from gradveil.experiments.tables.cell import REASONS
 from gradveil.experiments.tables.scale import SCALES
 
 pytestmark = pytest.mark.tables
+KILLED = "privacy-fixed-rounds"
 VERDICTS = {"agrees", "differs", "not comparable"}
 
 
@@ -82,16 +83,16 @@ def test_a_second_call_computes_nothing_again(folder, everything):
 
 
 def test_a_killed_table_goes_on_and_gives_the_same(tmp_path, everything):
-    command = [sys.executable, "-m", "gradveil", "table", "clipping-bound", "--scale", "smoke", "--out", tmp_path]
+    command = [sys.executable, "-m", "gradveil", "table", KILLED, "--scale", "smoke", "--out", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while len(list((tmp_path / "records").glob("*.json"))) < 5 and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = records(tmp_path)
-    assert 5 <= len(kept) < len(everything["clipping-bound"])
-    done = gradveil("clipping-bound", "--scale", "smoke", "--out", tmp_path, "--json")
-    assert json.loads(done.stdout)["clipping-bound"] == everything["clipping-bound"]
+    assert 5 <= len(kept) < len(everything[KILLED])
+    done = gradveil(KILLED, "--scale", "smoke", "--out", tmp_path, "--json")
+    assert json.loads(done.stdout)[KILLED] == everything[KILLED]
     assert kept.items() <= records(tmp_path).items()
 
 

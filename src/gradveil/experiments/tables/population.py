@@ -13,13 +13,13 @@ from gradveil.methods import METHODS
 
 def table(scale: Scale) -> Table:
     """Lay the table out."""
-    notes = ("below paper scale the cohort is 5, 10, 20 or 50 clients, whatever N is",)
+    notes = ("at desk scale the cohort is 5, 10, 20 or 50 clients, whatever N is",)
     return Table("population", "Accuracy over N and K / N on MNIST", tuple(_cells(scale)), 4.0, notes)
 
 
 def _cells(scale: Scale) -> Iterator[Cell]:
     for (method, clients, share), printed in POPULATION.items():
-        bounds = scale if scale.cohort is None else replace(scale, cohort=min(int(share), 10 * scale.cohort))
+        bounds = scale if scale.cohort is None or scale.small else replace(scale, cohort=int(share))
         size = {"clients": int(clients), "cohort": max(1, int(clients) * int(share) // 100)}
         plan = bounds.plan("mnist", METHODS[method].value, **size)
         yield Cell(
