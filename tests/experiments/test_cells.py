@@ -79,6 +79,11 @@ def test_rounds_are_counted_until_the_target_is_first_reached(target, rounds):
     assert measured(f"rounds to {target}", [trained(0.6, [0.3, 0.5, 0.7, 0.6])]).value == rounds
 
 
+@pytest.mark.parametrize(("count", "accuracy"), [(1, 0.3), (4, 0.6), (5, None)])
+def test_the_curve_is_read_after_some_rounds(count, accuracy):
+    assert measured(f"accuracy after {count}", [trained(0.6, [0.3, 0.5, 0.7, 0.6])]).value == accuracy
+
+
 def attacked(hits, flag=True):
     victims = [{"success": hit, "rmse": 0.1 if hit else 0.5, "iterations": 3} for hit in hits]
     return {"per_victim": victims, "resilient_by_the_papers_rule": flag, "candidates": []}

@@ -97,6 +97,14 @@ def test_once_the_minutes_are_spent_only_what_is_on_the_shelf_is_shown(shelf):
     assert third.reason == "time"
 
 
+def test_only_what_is_on_the_shelf_is_taken_from_it(shelf):
+    known, other = (Size(name, "classes") for name in ("cancer", "adult"))
+    driver(shelf).fill(table(cell(known)))
+    (taken,) = driver(shelf).shelved(table(cell(other), cell(known)))
+    assert taken.answer.value == 2
+    assert len(list((shelf.folder / "records").iterdir())) == 1
+
+
 def test_an_attack_cut_short_is_not_compared_unless_everyone_was_recovered():
     work = SCALES["desk"].attacked("mnist", NON_PRIVATE, 2)
     assert cut_short(work, [{"success_rate": 0.9}])

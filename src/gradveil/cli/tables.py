@@ -60,7 +60,8 @@ def table(
         _write(out / chosen.name, laid[one], cells)
         _show_pictures(out / chosen.name, one, cells, driver)
     if name == "all":
-        page = results.results([(one, laid[one].title, cells, laid[one].notes) for one, cells in filled.items()], _facts(chosen, seeds))  # fmt: skip  # noqa: E501
+        pages = [(one, laid[one].title, cells, laid[one].notes) for one, cells in filled.items()]
+        page = results.results([*pages, *_at_paper_scale(driver, seeds)], _facts(chosen, seeds))
         store.write(out / chosen.name / "results.md", page.encode())
     if as_json:
         emit_json({one: written.plain(cells) for one, cells in filled.items()})
@@ -105,6 +106,16 @@ def _fill(
     if "claims" in names:
         filled["claims"] = claims.judged(filled, None if scale.name == "paper" else "smaller")
     return {n: filled[n] for n in names}, driver
+
+
+def _at_paper_scale(driver: Driver, seeds: int) -> list[tuple[str, str, list[Filled], tuple[str, ...]]]:
+    """Add what was already run as the paper does; none of it is run for the page."""
+    paper = SCALES["paper"]
+    if driver.scale.name != "desk":
+        return []
+    table = TABLES["noise-scale"][0](paper)
+    shelved = Driver(driver.workshop, paper, seeds).shelved(table)
+    return [(f"{table.name} at paper scale", table.title, shelved, table.notes)] if shelved else []
 
 
 def _write(folder: Path, laid: Table, cells: list[Filled]) -> None:

@@ -36,6 +36,11 @@ class Driver:
             done(" / ".join(cell.row))
         return filled
 
+    def shelved(self, table: Table) -> list[Filled]:
+        """Fill only the cells whose records are there already; the others are left out."""
+        filled = [self._fill(cell, late=True) for cell in table.cells]
+        return [one for one in filled if one.answer is not None]
+
     def _fill(self, cell: Cell, late: bool) -> Filled:
         if cell.work is None:
             return fill(cell, None)

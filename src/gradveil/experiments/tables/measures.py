@@ -95,6 +95,16 @@ def _rounds_to(target: float) -> Measure:
     return measure
 
 
+def _accuracy_after(count: int) -> Measure:
+    """Read the curve after some rounds."""
+
+    def measure(records: list[Record]) -> Answer:
+        values = [r["curve"][count - 1] for r in records if len(r["curve"]) >= count]
+        return Answer(float(np.mean(values)), n=len(values)) if values else Answer(None)
+
+    return measure
+
+
 def rounds(records: list[Record]) -> Answer:
     """Give the rounds that were trained."""
     return Answer(float(np.mean([r["rounds"] for r in records])), n=len(records))
@@ -118,7 +128,9 @@ MEASURES: dict[str, Measure] = {
 
 
 def measured(name: str, records: list[Record]) -> Answer:
-    """Apply a measure by name; `rounds to X` and `milliseconds` are written with their number."""
+    """Apply a measure by name; `rounds to X` and `accuracy after N` are written with their number."""
+    if name.startswith("accuracy after "):
+        return _accuracy_after(int(name.removeprefix("accuracy after ")))(records)
     if name.startswith("rounds to "):
         return _rounds_to(float(name.removeprefix("rounds to ")))(records)
     if name == "milliseconds":
