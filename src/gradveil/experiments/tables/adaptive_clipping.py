@@ -24,7 +24,7 @@ def _cell(scale: Scale, method: str, measure: str, dataset: str, printed: str) -
             row=place,
             column=("all",),
             published=printed,
-            work=scale.attacked("mnist", value, 2, rule="paper", beside=False),
+            work=scale.attacked("mnist", value, 2, beside=False),
             measure="resilient by the paper's rule",
             reading=readings.PAPER_RULE,
         )

@@ -16,7 +16,7 @@ def table(scale: Scale) -> Table:
     cells = tuple(
         _cell(scale, dataset, method, bound, printed) for (dataset, method, bound), printed in CLIPPING.items()
     )
-    return Table("clipping-bound", "Accuracy over the clipping bound C", cells, 11.0)
+    return Table("clipping-bound", "Accuracy over the clipping bound C", cells, 9.0)
 
 
 def _cell(scale: Scale, dataset: str, method: str, bound: str, printed: str) -> Cell:

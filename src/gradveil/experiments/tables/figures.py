@@ -18,7 +18,7 @@ def visualisation(scale: Scale) -> Table:
             row=(dataset,),
             column=(f"type {surface}",),
             published=None,
-            work=scale.attacked(dataset, NON_PRIVATE, surface, rule="paper", beside=False),
+            work=scale.attacked(dataset, NON_PRIVATE, surface, beside=False),
             measure="rmse",
             reading=readings.ATTACK,
         )
@@ -34,7 +34,7 @@ def evaluation(scale: Scale) -> Table:
             row=(dataset, method),
             column=(f"type {surface}",),
             published=None,
-            work=scale.attacked(dataset, METHODS[method].value, surface, rule="paper", beside=False),
+            work=scale.attacked(dataset, METHODS[method].value, surface, beside=False),
             measure="rmse",
             reading=readings.ATTACK,
         )

@@ -39,7 +39,7 @@ def table(scale: Scale) -> Table:
         "RMSE of CPL's clamped guess from the update of one example (type 1), and success by the default rule",
         "the paper says that pruning protects past 40 % (MNIST), 50 % (CIFAR-10) and 80 % (LFW)",
     )
-    return Table("limitations", "Limits of pruning and noise", tuple(_cells(scale)), 6.0, notes)
+    return Table("limitations", "Limits of pruning and noise", tuple(_cells(scale)), 5.0, notes)
 
 
 def _cells(scale: Scale) -> Iterator[Cell]:

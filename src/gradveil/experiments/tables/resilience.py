@@ -14,10 +14,11 @@ OURS = ("gain", "which of 10")
 
 def table(scale: Scale) -> Table:
     """Lay the table out: three columns of the paper, then two of ours, for each dataset."""
-    return Table("resilience", "Attack effect at the three surfaces", tuple(_cells(scale)), 11.0, NOTES)
+    return Table("resilience", "Attack effect at the three surfaces", tuple(_cells(scale)), 15.0, NOTES)
 
 
 NOTES = (
+    "iterations: until the clamped RMSE is at most 0.1; the start of CPL itself already passes the cut of 0.6",
     "gain: how much nearer than the public mean the strong attacker (map) comes, RMSE; above 0 the gradient leaks",
     "which of 10: how often the true record is picked out of ten, 0.1 by chance",
     "the paper's rule calls a guess that left the picture resilient; it says nothing about what leaked",
@@ -31,11 +32,12 @@ def _cells(scale: Scale) -> Iterator[Cell]:
             row=row,
             column=(dataset, measure),
             published=printed,
-            work=scale.attacked(dataset, value, int(surface), rule="paper", beside=False),
+            work=scale.attacked(dataset, value, int(surface), beside=False),
             measure=MEASURES[measure],
             reading=readings.PAPER_RULE if measure == "resilient" else readings.ATTACK,
         )
         if measure == "iterations":
-            strong = scale.attacked(dataset, value, int(surface), attack="map", iterations=20)
+            tried = int(surface) in scale.strong
+            strong = scale.attacked(dataset, value, int(surface), attack="map", iterations=20) if tried else None
             for ours in OURS:
                 yield Cell(row=row, column=(dataset, ours), published=None, work=strong, measure=ours)

@@ -23,6 +23,7 @@ class Scale:
     whole: datasets that are trained as the paper does all the same. small: a network with 8 hidden units stands for
     every other. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables together.
     deepest: the last round that a network is trained to, to be attacked. attack: stands for all others if given.
+    strong: the surfaces where the strong attacker is tried beside the paper's.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Scale:
     minutes: float | None = None
     deepest: int = 50
     attack: str | None = None
+    strong: tuple[int, ...] = (0, 1, 2)
 
     def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
         """Give the paper's plan for a dataset and method, made as small as the scale says."""
@@ -67,9 +69,11 @@ class Scale:
         """Give the paper's attack: a fresh attack network, one local step, one example or a batch of three."""
         seen = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
         plan = scenes.as_paper(seen, Surface(surface), None, None)
-        given = {"victims": self.victims, "iterations": self.iterations} | changes
-        if self.iterations is not None and given["iterations"] is not None:
-            given["iterations"] = min(given["iterations"], self.iterations)
+        # A batch of three takes more than three times as long as one example, and gains less from each iteration.
+        most = self.iterations if self.iterations is None or plan.batch == 1 else self.iterations // 2
+        given = {"victims": self.victims, "iterations": most} | changes
+        if most is not None and given["iterations"] is not None:
+            given["iterations"] = min(given["iterations"], most)
         if self.attack is not None:
             given |= {"attack": self.attack, "iterations": None, "start": None, "distance": None, "beside": False}
         return Attacked(plan=plan, surface=surface, **given)
@@ -84,6 +88,7 @@ SCALES = {
         ),
         Scale(
             name="desk", cohort=10, rounds=5, local_steps=50, victims=10, iterations=50, whole=("cancer",), minutes=60,
+            strong=(2,),
         ),
         Scale(name="paper"),
     )

@@ -21,4 +21,4 @@ def table(scale: Scale) -> Table:
         for (method, dataset), printed in TIME_COST.items()
     )
     notes = ("one client on one core, compilation left out; the paper's machine had a GPU",)
-    return Table("time-cost", "Seconds per local iteration and client", cells, 3.0, notes)
+    return Table("time-cost", "Seconds per local iteration and client", cells, 2.0, notes)
