@@ -62,7 +62,13 @@ def test_a_reason_forbids_comparing_even_equal_figures(reason):
 
 
 def trained(accuracy, curve=(), error=0.01):
-    return {"accuracy": accuracy, "accuracy_error": error, "curve": list(curve), "rounds": len(curve)}
+    return {
+        "accuracy": accuracy,
+        "accuracy_error": error,
+        "curve": list(curve),
+        "rounds": len(curve),
+        "diverged": False,
+    }
 
 
 def test_the_error_of_an_accuracy_joins_test_examples_and_seeds():
@@ -85,8 +91,9 @@ def test_the_curve_is_read_after_some_rounds(count, accuracy):
 
 
 def attacked(hits, flag=True):
-    victims = [{"success": hit, "rmse": 0.1 if hit else 0.5, "iterations": 3} for hit in hits]
-    return {"per_victim": victims, "resilient_by_the_papers_rule": flag, "candidates": []}
+    far = 0.7 if flag else 0.5
+    victims = [{"success": hit, "rmse": 0.1, "rmse_unclamped": far, "iterations": 3} for hit in hits]
+    return {"per_victim": victims, "candidates": [], "victims": len(hits)}
 
 
 def test_success_has_a_binomial_error_that_is_never_nothing():
@@ -99,7 +106,24 @@ def test_success_has_a_binomial_error_that_is_never_nothing():
 def test_words_of_an_attack_are_the_papers():
     assert measured("resilient by the paper's rule", [attacked([True])]).value == "Y"
     assert measured("resilient by the paper's rule", [attacked([True], flag=False)]).value == "N"
+    assert measured("resilient by the paper's rule", [attacked([True]), attacked([True] * 3, flag=False)]).value == "N"
     assert measured("which of 10", [attacked([True])]).value is None
+
+
+def test_candidates_are_pooled_over_seeds_by_their_victims():
+    one, two = (attacked([True] * n) | {"candidates": [{"n": 10, "success": s}]} for n, s in ((10, 1.0), (30, 0.2)))
+    assert measured("which of 10", [one, two]).value == pytest.approx(0.4)
+
+
+def test_victims_of_one_seed_share_a_network_so_the_spread_between_seeds_counts():
+    one, two = attacked([True] * 4), attacked([True] * 4)
+    for victim in two["per_victim"]:
+        victim["rmse"] = 0.3
+    answer = measured("rmse", [one, two])
+    assert answer.value == pytest.approx(0.2)
+    assert answer.spread == pytest.approx(0.2 / math.sqrt(2))
+    assert answer.error == pytest.approx(0.1)
+    assert measured("rmse", [attacked([])]).value is None
 
 
 @pytest.mark.parametrize(
@@ -113,6 +137,55 @@ def test_words_of_an_attack_are_the_papers():
 )
 def test_an_order_is_judged_by_two_standard_errors(pairs, verdict):
     assert claims.ahead(iter(pairs)) == verdict
+
+
+def test_many_pairs_need_a_larger_distance_each():
+    apart = ((0.5, 0.01), (0.5 + 0.029, 0.01))  # 2.05 joint errors
+    assert claims.ahead([apart]) == "fails"
+    assert claims.ahead([apart] * 80) == "undecided"
+
+
+def filled_table(name, numbers, scale="paper"):
+    """A table whose cells hold the numbers that a function of row and column gives."""
+    cells = TABLES[name][0](SCALES[scale]).cells
+    return {name: [fill(c, Answer(numbers(c.row, c.column), 0.001, 3)) for c in cells]}
+
+
+@pytest.mark.parametrize(
+    ("claim", "table", "numbers", "verdict"),
+    [
+        (0, "population", lambda r, c: 0.9 if r == ("fed-alpha-cdp",) else 0.8, "holds"),
+        (0, "population", lambda r, c: 0.7 if r == ("fed-alpha-cdp",) else 0.8, "fails"),
+        (0, "population", lambda r, c: 0.8, "undecided"),
+        (1, "clipping-bound", lambda r, c: 0.9 if r[1] == "fed-alpha-cdp" else 0.8, "holds"),
+        (1, "clipping-bound", lambda r, c: 0.7 if r == ("lfw", "fed-alpha-cdp") else 0.8, "fails"),
+        (1, "clipping-bound", lambda r, c: "diverged" if r[1] == "fed-cdp" else 0.8, "undecided"),
+        (2, "clipping-bound", lambda r, c: 0.9 if c == ("C", "4") else 0.3, "holds"),
+        (3, "privacy-fixed-rounds", lambda r, c: 0.9 if r[0] == "fed-alpha-cdp" else 0.8, "holds"),
+        (6, "privacy-fixed-rounds", lambda r, c: 0.9 if r[0] == "fed-sdp" else 0.8, "holds"),
+        (7, "noise-decay", lambda r, c: 0.9 if r[0] == "exponential" else 0.8, "holds"),
+        (7, "noise-decay", lambda r, c: 0.9 if r[0] == "linear" else 0.8, "fails"),
+        (11, "adaptive-clipping", lambda r, c: 0.01 if r[0] == "fed-alpha-cdp-sigma" else 0.02, "holds"),
+        (11, "adaptive-clipping", lambda r, c: 0.02 if r[0] == "fed-alpha-cdp-sigma" else 0.01, "fails"),
+        (13, "resilience", lambda r, c: 0.9 if r[1] == "fed-alpha-cdp-sigma" else 0.2, "holds"),
+        (14, "resilience", lambda r, c: "N", "holds"),
+        (14, "resilience", lambda r, c: "Y", "fails"),
+        (15, "attack-settings", lambda r, c: 0.1 if r[0] == "after round 0" else 0.4, "holds"),
+        (15, "attack-settings", lambda r, c: 0.4 if r[0] == "after round 0" else 0.1, "fails"),
+        (16, "limitations", lambda r, c: float(int(r[0].split()[1].strip("%")) <= 40) if "%" in r[0] else 0.0, "holds"),
+        (16, "limitations", lambda r, c: 1.0, "fails"),
+    ],
+)
+def test_a_claim_is_judged_by_the_cells_it_is_about(claim, table, numbers, verdict):
+    assert claims.judged(filled_table(table, numbers), None)[claim].answer.value == verdict
+
+
+def test_the_place_of_noise_is_judged_by_the_pattern_of_the_paper():
+    shut = {"fed-sdp": "0", "fed-sdp-client": "01", "fed-alpha-cdp-sigma": "012"}
+    tables = filled_table("resilience", lambda r, c: "Y" if r[0][-1] in shut.get(r[1], "") else "N")
+    place = [c.name for c in claims.CLAIMS].index("where noise is added")
+    assert claims.judged(tables, None)[place].answer.value == "holds"
+    assert claims.judged(filled_table("resilience", lambda r, c: "Y"), None)[place].answer.value == "fails"
 
 
 def test_a_claim_without_its_cells_is_undecided():

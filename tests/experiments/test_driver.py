@@ -90,7 +90,7 @@ def test_once_the_minutes_are_spent_only_what_is_on_the_shelf_is_shown(shelf):
     known, other = (Size(name, "classes") for name in ("cancer", "adult"))
     driver(shelf).fill(table(cell(known)))
     moments = iter([0.0, 0.0, 61.0, 62.0])
-    late = driver(shelf, clock=lambda: next(moments))
+    late = Driver(Workshop(shelf, data), replace(SMOKE, minutes=5.0), clock=lambda: next(moments))
     first, second, third = late.fill(table(cell(Setting("mnist", "batch")), cell(known), cell(other)))
     assert first.reason != "time"
     assert second.answer.value == 2
@@ -107,9 +107,10 @@ def test_only_what_is_on_the_shelf_is_taken_from_it(shelf):
 
 def test_an_attack_cut_short_is_not_compared_unless_everyone_was_recovered():
     work = SCALES["desk"].attacked("mnist", NON_PRIVATE, 2)
-    assert cut_short(work, [{"success_rate": 0.9}])
-    assert not cut_short(work, [{"success_rate": 1.0}])
-    assert not cut_short(SCALES["paper"].attacked("mnist", NON_PRIVATE, 2), [{"success_rate": 0.0}])
+    assert cut_short(work, [{"success_rate": 0.9}], "success")
+    assert not cut_short(work, [{"success_rate": 1.0}], "success")
+    assert cut_short(work, [{"success_rate": 1.0}], "rmse")  # the error may still fall
+    assert not cut_short(SCALES["paper"].attacked("mnist", NON_PRIVATE, 2), [{"success_rate": 0.0}], "rmse")
 
 
 def test_a_step_takes_some_time(shelf):

@@ -44,8 +44,8 @@ def test_every_cell_is_there_and_has_a_verdict(everything, name):
     for cell in cells:
         assert cell["verdict"] in VERDICTS
         assert (cell["reason"] in REASONS) == (cell["verdict"] == "not comparable")
-        if cell["verdict"] != "not comparable":
-            assert cell["ours"] is not None
+        left_out = cell["measure"] == "which of 10" or cell["reason"] == "not run"
+        assert left_out or cell["ours"] is not None
 
 
 def test_nothing_that_was_trained_or_attacked_small_is_compared(everything):
@@ -90,10 +90,10 @@ def test_a_killed_table_goes_on_and_gives_the_same(tmp_path, everything):
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = records(tmp_path)
-    assert 5 <= len(kept) < len(everything[KILLED])
+    assert process.returncode == -signal.SIGKILL, "the table must be killed while it is filled"
     done = gradveil(KILLED, "--scale", "smoke", "--out", tmp_path, "--json")
     assert json.loads(done.stdout)[KILLED] == everything[KILLED]
-    assert kept.items() <= records(tmp_path).items()
+    assert kept.items() < records(tmp_path).items()
 
 
 def test_without_data_stand_ins_are_used_and_never_compared(tmp_path):

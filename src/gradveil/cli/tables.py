@@ -1,8 +1,10 @@
 """`gradveil table`: the paper's tables, published values beside ours."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,11 +56,8 @@ def table(
         raise BadInput(f"seeds = {seeds}: must be at least 1")
     shelf = Shelf(out)
     shelf.open()
-    filled, driver = _fill(names, chosen, seeds, shelf, Finder(data_dir, chosen.stands_in))
     laid = {one: TABLES[one][0](chosen) for one in names}
-    for one, cells in filled.items():
-        _write(out / chosen.name, laid[one], cells)
-        _show_pictures(out / chosen.name, one, cells, driver)
+    filled, driver = _fill(laid, chosen, seeds, shelf, Finder(data_dir, chosen.stands_in))
     if name == "all":
         pages = [(one, laid[one].title, cells, laid[one].notes) for one, cells in filled.items()]
         page = results.results([*pages, *_at_paper_scale(driver, seeds)], _facts(chosen, seeds))
@@ -77,35 +76,47 @@ class Finder:
 
     folder: Path | None
     stands_in: bool
-    found: dict[str, Dataset] = field(default_factory=dict)
+    found: dict[str, Dataset | BadInput] = field(default_factory=dict)
 
     def __call__(self, name: str) -> Dataset:
         """Give a dataset; raises BadInput where there is none."""
         if name not in self.found:
             self.found[name] = self._find(name)
-        return self.found[name]
+        found = self.found[name]
+        if isinstance(found, BadInput):
+            raise found
+        return found
 
-    def _find(self, name: str) -> Dataset:
+    def _find(self, name: str) -> Dataset | BadInput:
+        """Look once: a search for what is not there takes its time."""
         try:
             return load(name, data_dir=self.folder, allow_download=not self.stands_in)
-        except BadInput:
-            if not self.stands_in:
-                raise
-            return stand_in(name)
+        except BadInput as error:
+            return stand_in(name) if self.stands_in else error
 
 
 def _fill(
-    names: list[str], scale: Scale, seeds: int, shelf: Shelf, data: Finder
+    laid: dict[str, Table], scale: Scale, seeds: int, shelf: Shelf, data: Finder
 ) -> tuple[dict[str, list[Filled]], Driver]:
-    """Fill the tables in order; the claims are judged by the cells of the others, filled first if need be."""
-    wanted = [n for n in names if n != "claims"] or list(claims.NEEDS)
-    laid = [TABLES[n][0](scale) for n in wanted]
-    driver = Driver(Workshop(shelf, data, draw=gallery_of), scale, seeds)
-    with bar("tables", sum(len(one.cells) for one in laid), 0) as advance:
-        filled = {one.name: driver.fill(one, lambda text, n=one.name: advance(f"{n}: {text}")) for one in laid}  # type: ignore[misc]
-    if "claims" in names:
+    """Fill the tables in order, each written as soon as it is full.
+
+    The claims are judged by the cells of other tables, which are filled for them if they were not asked for.
+    """
+    wanted = [one for one in laid.values() if one.name != "claims"] or [TABLES[n][0](scale) for n in claims.NEEDS]
+    driver, filled = Driver(Workshop(shelf, data, draw=gallery_of), scale, seeds), {}
+    with bar("tables", sum(len(one.cells) for one in wanted), 0) as advance:
+        for one in wanted:
+            filled[one.name] = driver.fill(one, partial(_advance, advance, one.name))
+            _write(shelf.folder / scale.name, one, filled[one.name])
+            _show_pictures(shelf.folder / scale.name, one.name, filled[one.name], driver)
+    if "claims" in laid:
         filled["claims"] = claims.judged(filled, None if scale.name == "paper" else "smaller")
-    return {n: filled[n] for n in names}, driver
+        _write(shelf.folder / scale.name, laid["claims"], filled["claims"])
+    return {name: filled[name] for name in laid}, driver
+
+
+def _advance(advance: Callable[[str], None], name: str, text: str) -> None:
+    advance(f"{name}: {text}")
 
 
 def _at_paper_scale(driver: Driver, seeds: int) -> list[tuple[str, str, list[Filled], tuple[str, ...]]]:
@@ -146,10 +157,10 @@ def _facts(scale: Scale, seeds: int) -> dict[str, str]:
     versions = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
     return {
         "date": date.today().isoformat(),
-        "machine": f"{environment['system']} {environment['machine']}, {len(environment['devices'])} cores, no GPU",
+        "machine": f"{environment['system']} {environment['machine']}, devices {', '.join(environment['devices'])}",
         "versions": f"Python {environment['python']}, {versions}",
-        "scale": scale.name,
-        "seeds": str(seeds),
+        "scale": f"{scale.name}: {scale.described()}",
+        "seeds": f"{seeds}, and three for what is trained as the paper does",
     }
 
 

@@ -74,12 +74,20 @@ def _reasons(filled: Sequence[Filled]) -> list[str]:
 
 
 def _guarantees(filled: Sequence[Filled]) -> list[str]:
-    """Give each guarantee once, after the rows it belongs to."""
+    """Give each guarantee once, after the cells it belongs to; a row that has only one stands for all its cells."""
+    held: dict[Path, set[str]] = {}
+    for f in filled:
+        held.setdefault(f.cell.row, set()).update({_sound(f)} - {""})
     rows: dict[str, dict[Path, None]] = {}
     for f in filled:
-        if f.answer is not None and f.answer.guarantee:
-            rows.setdefault(f.answer.guarantee, {})[f.cell.row] = None
+        if _sound(f):
+            place = (*f.cell.row, *f.cell.column) if len(held[f.cell.row]) > 1 else f.cell.row
+            rows.setdefault(_sound(f), {})[place] = None
     return [f"{'; '.join(map(joined, places))}: {guarantee}" for guarantee, places in rows.items()]
+
+
+def _sound(filled: Filled) -> str:
+    return "" if filled.answer is None else filled.answer.guarantee
 
 
 def _difference(name: str, filled: Filled) -> str:

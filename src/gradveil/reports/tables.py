@@ -60,7 +60,7 @@ def shown(filled: Filled) -> str:
 
 
 def ours(filled: Filled) -> str:
-    """Give what we obtain with its standard error, and how often if more than once."""
+    """Give what we obtain with its standard error, the deviation between seeds, and how often if more than once."""
     answer = filled.answer
     if answer is None or answer.value is None:
         return ABSENT
@@ -68,7 +68,9 @@ def ours(filled: Filled) -> str:
     if isinstance(answer.value, str):
         return answer.value + n
     value = _number(answer.value, filled.cell)
-    return value + ("" if answer.error is None else f" ±{_error(answer.error, value)}") + n
+    error = "" if answer.error is None else f" ±{_error(answer.error, value)}"
+    spread = "" if answer.spread is None else f" sd={_error(answer.spread, value)}"
+    return value + error + spread + n
 
 
 def published(filled: Filled) -> str:

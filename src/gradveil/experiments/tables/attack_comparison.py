@@ -19,6 +19,7 @@ def table(scale: Scale) -> Table:
             work=scale.attacked(dataset, NON_PRIVATE, 2, attack=attack, beside=False),
             measure=MEASURES[measure],
             reading=readings.ATTACK,
+            reason=None if measure == "success" else "undefined",
         )
         for (attack, measure, dataset), printed in ATTACK_COMPARISON.items()
     )

@@ -6,8 +6,9 @@ from dataclasses import replace
 from gradveil.experiments.tables import readings
 from gradveil.experiments.tables.cell import Cell, Table
 from gradveil.experiments.tables.scale import Scale
-from gradveil.experiments.tables.works import Attacked
+from gradveil.experiments.tables.works import Attacked, Training
 from gradveil.experiments.tables.workshop import DISTANCES, STARTS
+from gradveil.federation.plan import Plan
 from gradveil.methods import NON_PRIVATE
 
 MEASURES = ("success", "rmse", "iterations")
@@ -31,10 +32,17 @@ def _cells(scale: Scale) -> Iterator[Cell]:
                 yield _cell((start, distance), measure, work)
     first = scale.attacked("mnist", NON_PRIVATE, 2, beside=False)
     trained = replace(scale.plan("mnist", NON_PRIVATE), model=first.plan.model)
-    for rounds in ROUNDS:
-        work = replace(first, plan=trained, round=min(rounds, scale.deepest))
+    for rounds in (r for r in ROUNDS if r <= scale.deepest):
+        row = (f"after round {rounds}", "squared L2")
+        yield Cell(row=row, column=("accuracy",), published=None, work=_model(trained, rounds), measure="accuracy")
+        work = replace(first, plan=trained, round=rounds)
         for measure in MEASURES:
-            yield _cell((f"after round {rounds}", "squared L2"), measure, work)
+            yield _cell(row, measure, work)
+
+
+def _model(plan: Plan, rounds: int) -> Training | None:
+    """Train the network that is attacked after some rounds; before the first there is nothing to train."""
+    return Training(replace(plan, rounds=rounds)) if rounds else None
 
 
 def _cell(row: tuple[str, str], measure: str, work: Attacked) -> Cell:

@@ -18,7 +18,9 @@ REASONS = {
     "not run": "not run at this scale",
     "time": "the time for this table was spent",
     "data": "the dataset is not at hand",
-    "few": "too few repeats for an error",
+    "few": "too few repeats for an error, or an error larger than the figure",
+    "other noise": "the paper prints its figure for another noise scale",
+    "diverged": "training ended in no number",
 }
 """Why a cell is not compared with the paper."""
 
@@ -36,6 +38,7 @@ class Answer:
     """What was obtained: a number or a word, its standard error if it is an estimate, from n repeats or victims.
 
     spread: the standard deviation between seeds. guarantee: the sound epsilon that belongs to the same run, in words.
+    few: whether there are too few repeats to judge by.
     """
 
     value: float | str | None
@@ -43,6 +46,7 @@ class Answer:
     n: int = 1
     spread: float | None = None
     guarantee: str = ""
+    few: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.value, float) and not math.isfinite(self.value):
@@ -116,6 +120,8 @@ class Table:
 def fill(cell: Cell, answer: Answer | None, hindrance: str | None = None) -> Filled:
     """Judge an answer; `hindrance` is why there is none, or why it does not count."""
     reason = hindrance or cell.reason or ("unpublished" if cell.published is None else None)
+    if answer is not None and answer.few and not cell.exact:
+        reason = reason or "few"
     if reason is not None or answer is None or answer.value is None:
         return Filled(cell, answer, Verdict.NOT_COMPARABLE, reason or "not run")
     if isinstance(answer.value, str) or not _is_number(cell.published or ""):
@@ -128,7 +134,7 @@ def _compared(cell: Cell, answer: Answer, ours: float, published: float) -> Fill
     half_digit = 0.5 * 10.0 ** -(cell.digits or 0)
     if cell.exact:
         same = abs(ours - published) <= half_digit * (1 + 1e-9)
-    elif answer.error is None:
+    elif answer.error is None or answer.error > abs(published):
         return Filled(cell, answer, Verdict.NOT_COMPARABLE, "few")
     else:
         same = abs(ours - published) <= WITHIN * answer.error + half_digit

@@ -13,7 +13,7 @@ from gradveil.privacy.prune import Smallest
 from gradveil.privacy.schedule import Constant
 
 DATASETS = ("mnist", "cifar10", "lfw")
-RATIOS = (0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 def methods() -> dict[str, Method]:

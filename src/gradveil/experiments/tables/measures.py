@@ -12,16 +12,29 @@ from gradveil.experiments.tables.works import Record
 Measure = Callable[[list[Record]], Answer]
 
 
+FEWEST = 3
+"""Seeds below which what is trained is not compared with the paper."""
+
+
 def accuracy(records: list[Record]) -> Answer:
     """Give the mean over seeds; its error joins that of the test examples and that between seeds."""
-    values = [r["accuracy"] for r in records]
-    if any(v is None for v in values):
-        return Answer("diverged", n=len(values), guarantee=sound(records[0]))
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    between = (spread or 0.0) ** 2 / len(values)
+    return _trained(records, [r["accuracy"] for r in records])
+
+
+def _trained(records: list[Record], values: list[float | None]) -> Answer:
+    there = [v for v in values if v is not None]
+    few, guarantee = len(records) < FEWEST, sound(records[0])
+    if len(there) < len(values):
+        return Answer("diverged", n=len(values), guarantee=guarantee, few=few)
+    spread = _spread(there)
     # All seeds are tested on the same examples, so their error does not fall with the number of seeds.
     within = float(np.mean([r["accuracy_error"] for r in records])) ** 2
-    return Answer(float(np.mean(values)), math.sqrt(within + between), len(values), spread, sound(records[0]))
+    error = math.sqrt(within + (spread or 0.0) ** 2 / len(there))
+    return Answer(float(np.mean(there)), error, len(there), spread, guarantee, few)
+
+
+def _spread(values: list[float]) -> float | None:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def sound(record: Record) -> str:
@@ -37,12 +50,21 @@ def sound(record: Record) -> str:
 
 
 def _over_victims(name: str) -> Measure:
-    """Average a number over all victims of all seeds."""
+    """Average a number over the victims of each seed, then over seeds.
+
+    The victims of one seed share a network: with several seeds the error is that between their means.
+    """
 
     def measure(records: list[Record]) -> Answer:
-        values = [float(v[name]) for r in records for v in r["per_victim"]]
-        error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
-        return Answer(float(np.mean(values)), error, len(values))
+        by_seed = [[float(v[name]) for v in r["per_victim"]] for r in records]
+        values = [value for seed in by_seed for value in seed]
+        if not values:
+            return Answer(None)
+        spread = _spread([float(np.mean(seed)) for seed in by_seed])
+        within = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
+        between = None if spread is None else spread / math.sqrt(len(by_seed))
+        error = within if between is None or within is None else max(within, between)
+        return Answer(float(np.mean(values)), error, len(values), spread)
 
     return measure
 
@@ -50,25 +72,26 @@ def _over_victims(name: str) -> Measure:
 def success(records: list[Record]) -> Answer:
     """Give the share of victims that were recovered; its error is binomial, at least that of one victim."""
     hits = [bool(v["success"]) for r in records for v in r["per_victim"]]
+    if not hits:
+        return Answer(None)
     share, n = float(np.mean(hits)), len(hits)
     return Answer(share, math.sqrt(max(share * (1 - share), 1 / (4 * n)) / n), n)
 
 
-def _flag(name: str) -> Measure:
-    def measure(records: list[Record]) -> Answer:
-        said = records[0][name]
-        return Answer(None if said is None else ("Y" if said else "N"), n=len(records[0]["per_victim"]))
-
-    return measure
+def resilient_by_the_papers_rule(records: list[Record]) -> Answer:
+    """Say Y where the unclamped error is 0.6 or more for half of all victims."""
+    far = [v["rmse_unclamped"] >= 0.6 for r in records for v in r["per_victim"]]
+    return Answer(("Y" if np.mean(far) >= 0.5 else "N") if far else None, n=len(far))
 
 
 def candidates(records: list[Record]) -> Answer:
     """Give how often the true record was picked out of ten."""
-    first = next((c for c in records[0]["candidates"] if c["n"] == 10), None)
-    if first is None:
+    there = [(c["success"], r["victims"]) for r in records for c in r["candidates"] if c["n"] == 10]
+    if not there:
         return Answer(None)
-    low, high = first["success_ci"]
-    return Answer(first["success"], (high - low) / 4, records[0]["victims"])
+    n = sum(victims for _, victims in there)
+    share = sum(success * victims for success, victims in there) / n
+    return Answer(share, math.sqrt(max(share * (1 - share), 1 / (4 * n)) / n), n)
 
 
 def _plain(name: str) -> Measure:
@@ -88,9 +111,12 @@ def _rounds_to(target: float) -> Measure:
 
     def measure(records: list[Record]) -> Answer:
         firsts = [next((t + 1 for t, a in enumerate(r["curve"]) if a >= target), None) for r in records]
-        if any(first is None for first in firsts):
-            return Answer("not reached", n=len(records), guarantee=sound(records[0]))
-        return Answer(float(np.mean([f for f in firsts if f is not None])), n=len(records))
+        there, few = [float(first) for first in firsts if first is not None], len(records) < FEWEST
+        if len(there) < len(firsts):
+            return Answer("not reached", n=len(records), guarantee=sound(records[0]), few=few)
+        spread = _spread(there)
+        error = None if spread is None else spread / math.sqrt(len(there))
+        return Answer(float(np.mean(there)), error, len(there), spread, few=few)
 
     return measure
 
@@ -99,8 +125,9 @@ def _accuracy_after(count: int) -> Measure:
     """Read the curve after some rounds."""
 
     def measure(records: list[Record]) -> Answer:
-        values = [r["curve"][count - 1] for r in records if len(r["curve"]) >= count]
-        return Answer(float(np.mean(values)), n=len(values)) if values else Answer(None)
+        if any(len(r["curve"]) < count and not r["diverged"] for r in records):
+            return Answer(None)
+        return _trained(records, [None if r["diverged"] else r["curve"][count - 1] for r in records])
 
     return measure
 
@@ -118,8 +145,7 @@ MEASURES: dict[str, Measure] = {
     "rmse unclamped": _over_victims("rmse_unclamped"),
     "iterations": _over_victims("iterations"),
     "gain": _over_victims("gain"),
-    "resilient by the paper's rule": _flag("resilient_by_the_papers_rule"),
-    "resilient": _flag("resilient"),
+    "resilient by the paper's rule": resilient_by_the_papers_rule,
     "which of 10": candidates,
     "value": _plain("value"),
     "seconds": _plain("seconds"),

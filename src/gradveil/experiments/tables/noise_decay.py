@@ -8,7 +8,8 @@ from gradveil.experiments.tables.cell import Cell, Table
 from gradveil.experiments.tables.published import NOISE_DECAY
 from gradveil.experiments.tables.scale import Scale
 from gradveil.experiments.tables.works import Account, Exhausted, Training, Work
-from gradveil.methods import FED_ALPHA_CDP, FED_CDP, NON_PRIVATE, decay
+from gradveil.federation.plan import Plan
+from gradveil.methods import FED_ALPHA_CDP, FED_ALPHA_CDP_SIGMA, FED_CDP, NON_PRIVATE, decay
 from gradveil.privacy.method import Method
 
 START, END = 15.0, 4.85
@@ -17,9 +18,21 @@ DECAYING = ("linear", "staircase", "exponential", "cyclic")
 
 def method_of(policy: str) -> Method:
     """Give the method behind a row."""
+    if policy == "exponential":
+        return FED_ALPHA_CDP_SIGMA
     if policy in DECAYING:
         return replace(FED_ALPHA_CDP, noise=decay(policy, START, END))
     return {"non-private": NON_PRIVATE, "fed-cdp": FED_CDP, "constant": FED_ALPHA_CDP}[policy]
+
+
+def reading_of(policy: str) -> str:
+    """Give the reading behind the training of a row."""
+    return readings.of(method_of(policy).name) + (readings.CYCLIC if policy == "cyclic" else "")
+
+
+def accuracy_at(rounds: str | None, plan: Plan) -> str:
+    """Name the measure: the accuracy in the round where the paper's budget is spent, or at the end of a shorter run."""
+    return "accuracy" if rounds is None else f"accuracy after {min(int(rounds), plan.rounds)}"
 
 
 def table(scale: Scale) -> Table:
@@ -40,8 +53,8 @@ def _cell(scale: Scale, policy: str, measure: str, dataset: str, printed: str) -
             column=(dataset,),
             published=printed,
             work=Training(plan),
-            measure="accuracy",
-            reading=readings.of("non-private" if policy == "non-private" else "fed-alpha-cdp"),
+            measure=accuracy_at(NOISE_DECAY.get((policy, "rounds", dataset)), plan),
+            reading=reading_of(policy),
             reason=scale.hinders(plan),
         )
     work: Work = Account("moments", 6.0, 0.01, 100 * rounds)

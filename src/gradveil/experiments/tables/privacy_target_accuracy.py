@@ -42,5 +42,4 @@ def _cell(scale: Scale, method: str, measure: str, dataset: str, printed: str) -
         measure=f"rounds to {target}",
         reading=readings.of(method),
         reason=scale.hinders(plan),
-        exact=True,
     )

@@ -9,6 +9,7 @@ from gradveil.experiments.tables.scale import Scale
 from gradveil.methods import METHODS
 
 MEASURES = {"resilient": "resilient by the paper's rule", "rmse": "rmse unclamped", "iterations": "iterations"}
+READINGS = {"resilient": readings.PAPER_RULE, "rmse": readings.UNCLAMPED, "iterations": readings.ATTACK}
 OURS = ("gain", "which of 10")
 
 
@@ -34,7 +35,8 @@ def _cells(scale: Scale) -> Iterator[Cell]:
             published=printed,
             work=scale.attacked(dataset, value, int(surface), beside=False),
             measure=MEASURES[measure],
-            reading=readings.PAPER_RULE if measure == "resilient" else readings.ATTACK,
+            reading=READINGS[measure],
+            reason=None if measure == "resilient" else "undefined",
         )
         if measure == "iterations":
             tried = int(surface) in scale.strong

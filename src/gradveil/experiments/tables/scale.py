@@ -40,6 +40,15 @@ class Scale:
     attack: str | None = None
     strong: tuple[int, ...] = (0, 1, 2)
 
+    def described(self) -> str:
+        """Say in a line what is smaller than in the paper."""
+        bounds = {
+            "K": self.cohort, "T": self.rounds, "L": self.local_steps, "victims": self.victims,
+            "iterations": self.iterations, "minutes": self.minutes,
+        }  # fmt: skip
+        told = ", ".join(f"{name} at most {most:g}" for name, most in bounds.items() if most is not None)
+        return told + (f"; whole: {', '.join(self.whole)}" if self.whole else "")
+
     def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
         """Give the paper's plan for a dataset and method, made as small as the scale says."""
         preset = PRESETS[dataset]
@@ -71,6 +80,8 @@ class Scale:
         plan = scenes.as_paper(seen, Surface(surface), None, None)
         # A batch of three takes more than three times as long as one example, and gains less from each iteration.
         most = self.iterations if self.iterations is None or plan.batch == 1 else self.iterations // 2
+        if changes.get("attack") == "gradinv" and most is not None:
+            most *= 20  # its step is one evaluation, an iteration of L-BFGS up to twenty
         given = {"victims": self.victims, "iterations": most} | changes
         if most is not None and given["iterations"] is not None:
             given["iterations"] = min(given["iterations"], most)
@@ -83,7 +94,7 @@ SCALES = {
     scale.name: scale
     for scale in (
         Scale(
-            name="smoke", cohort=2, rounds=1, local_steps=2, victims=2, small=True, stands_in=True, minutes=5,
+            name="smoke", cohort=2, rounds=1, local_steps=2, victims=2, small=True, stands_in=True,
             deepest=1, attack="analytic",
         ),
         Scale(

@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from gradveil import codec
+from gradveil.attacks.zoo import ATTACKS
 from gradveil.federation.plan import Plan
 
 Record = dict[str, Any]
+FORMAT = 1
+"""Raise it when what a record holds, or how it is computed, changes: older records are then not found any more."""
 
 
 class Work(Protocol):
@@ -20,12 +23,6 @@ class Work(Protocol):
 
     def seeded(self, seed: int) -> "Work":
         """Give the same work with another seed; arithmetic stays as it is."""
-
-
-def key_of(work: Work, data: str) -> str:
-    """Name a work by its kind and everything that decides its result, the digest of its data included."""
-    text = json.dumps([type(work).__name__, codec.encode(work), data], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
 class _OfPlan:
@@ -153,3 +150,11 @@ class Size:
     def seeded(self, seed: int) -> "Size":
         """Stay as it is."""
         return self
+
+
+def key_of(work: Work, data: str) -> str:
+    """Name a work by its kind and everything that decides its result: its data by their digest, its attack by parts."""
+    parts = repr(ATTACKS[work.attack].value) if isinstance(work, Attacked) else ""
+    what = [FORMAT, type(work).__name__, codec.encode(work), data, parts]
+    text = json.dumps(what, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:24]

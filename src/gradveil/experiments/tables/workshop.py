@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any
 
 from gradveil import codec, store
@@ -47,6 +48,10 @@ STARTS: dict[str, Any] = {
 DISTANCES: dict[str, Any] = {"squared L2": SquaredL2(), "cosine": Cosine(), "likelihood": Likelihood()}
 
 
+class Unattackable(Exception):
+    """There is no model to attack."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workshop:
     """Does works once and remembers them on the shelf.
@@ -63,15 +68,18 @@ class Workshop:
 
     def do(self, work: Work) -> Record:
         """Give the record of a work, from the shelf if it is there."""
-        key = self.key(work)
-        found = self.shelf.find(key)
+        if isinstance(work, Account | Exhausted | Setting):  # no sooner read than computed
+            return self._done(work)
+        found = self.known(work)
         if found is None:
-            found = self._done(work)
-            self.shelf.keep(key, found)
+            found = self._done(work) | {"made": date.today().isoformat(), "by": store.environment()["packages"]}
+            self.shelf.keep(self.key(work), found)
         return found
 
     def known(self, work: Work) -> Record | None:
         """Give the record of a work if it is on the shelf."""
+        if isinstance(work, Account | Exhausted | Setting):
+            return self._done(work)
         return self.shelf.find(self.key(work))
 
     def lacks(self, name: str) -> bool:
@@ -145,18 +153,17 @@ class Workshop:
         if dataset.validation is None:
             raise ValueError(f"{plan.dataset} has no split held out for choices")
         record = self.do(Training(plan))
-        if record["accuracy"] is None:
-            return 0.0
-        folder = self.shelf.run_folder(self.key(Training(plan)))
-        like = runner.prepare(plan, dataset, folder, Options(resume=True)).state
-        return score(plan.model, store.restore(folder / store.LATEST, like).params, dataset.validation).accuracy
+        return float(record["held_out"] or 0.0)
 
     def _attack(self, work: Attacked) -> Record:
         value: Any = ATTACKS[work.attack].value
         changes: dict[str, Any] = {"iterations": work.iterations} if work.iterations is not None else {}
         changes |= {"start": STARTS[work.start]} if work.start is not None else {}
         changes |= {"distance": DISTANCES[work.distance]} if work.distance is not None else {}
-        scene = self._scene(work)
+        try:
+            scene = self._scene(work)
+        except Unattackable:
+            return {"per_victim": [], "success_rate": None, "candidates": []}
         self.tell(f"{work.attack} against {work.plan.method.name} on {work.plan.dataset}, surface {work.surface}")
         outcome = attacking.attack(
             scene, replace(value, **changes), work.victims, work.rule, work.seed, beside=work.beside
@@ -172,7 +179,8 @@ class Workshop:
             return scenes.fresh(work.plan, dataset, tap)
         # Plans that differ only in their last round share a start, so each round is attacked in a run that ends there.
         plan = replace(work.plan, rounds=max(1, work.round))
-        self.train(plan, watch=frozenset({0, work.round}))
+        if self.train(plan, watch=frozenset({0, work.round}))["diverged"]:
+            raise Unattackable(f"training diverged before round {work.round}")
         folder = self.shelf.run_folder(self.key(Training(plan)))
         return scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, work.view), (work.round,))
 
@@ -181,6 +189,7 @@ def _trained(run: runner.Run) -> Record:
     accuracy, n = float(run.lines[-1]["accuracy"]), len(run.dataset.test)
     return {
         "accuracy": accuracy,
+        "held_out": _held_out(run),
         "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 1 / n) / n),
         "majority": run.dataset.majority_baseline(),
         "rounds": run.state.round,
@@ -193,10 +202,17 @@ def _trained(run: runner.Run) -> Record:
     }
 
 
+def _held_out(run: runner.Run) -> float | None:
+    """Score the final model on the split held out for choices, where there is one."""
+    split = run.dataset.validation
+    return None if split is None else score(run.plan.model, run.state.params, split).accuracy
+
+
 def _diverged(run: runner.Run) -> Record:
     """Tell of a run that ended in no number: it has no accuracy."""
     return {
         "accuracy": None,
+        "held_out": None,
         "rounds": run.state.round,
         "learning_rate": run.plan.learning_rate,
         "curve": [line["accuracy"] for line in run.lines],
