@@ -47,7 +47,7 @@ class Driver:
 
     def _fill(self, cell: Cell, late: bool) -> Filled:
         if cell.work is None:
-            return fill(cell, None)
+            return fill(cell, None, "not run")
         works = self._repeats(cell.work)
         try:
             if late:
