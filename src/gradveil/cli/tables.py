@@ -1,6 +1,7 @@
 """`gradveil table`: the paper's tables, published values beside ours."""
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
@@ -20,7 +21,7 @@ from gradveil.data.sources import load
 from gradveil.errors import BadInput
 from gradveil.experiments.tables import claims
 from gradveil.experiments.tables.catalogue import TABLES
-from gradveil.experiments.tables.cell import Filled, Table, Verdict, counts
+from gradveil.experiments.tables.cell import REASONS, Filled, Table, Verdict, counts
 from gradveil.experiments.tables.driver import Driver
 from gradveil.experiments.tables.figures import FIGURES
 from gradveil.experiments.tables.scale import SCALES, Scale
@@ -170,6 +171,8 @@ def _show(filled: dict[str, list[Filled]], laid: dict[str, Table], folder: Path)
         for note in laid[name].notes:
             typer.echo(f"  {note}")
         typer.echo("  " + ", ".join(f"{n} {verdict}" for verdict, n in counts(cells).items()))
+        for reason, n in Counter(f.reason for f in cells if f.reason).items():
+            typer.echo(f"  {n} not compared: {REASONS.get(reason, reason)}")
     typer.echo(f"written to {folder} as md, csv, json and tex", err=not sys.stdout.isatty())
 
 
