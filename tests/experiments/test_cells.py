@@ -10,6 +10,7 @@ from gradveil.experiments.tables.catalogue import TABLES
 from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fill
 from gradveil.experiments.tables.measures import measured
 from gradveil.experiments.tables.scale import SCALES
+from gradveil.experiments.tables.whys import KNOWN, NO_CYCLE, STRETCHED, why
 from gradveil.experiments.tables.works import Exhausted, key_of
 
 ALL = pytest.mark.parametrize("name", TABLES)
@@ -230,3 +231,12 @@ def test_only_paper_scale_trains_as_the_paper_does():
 def test_the_minutes_of_all_tables_stay_within_the_scale():
     desk = SCALES["desk"]
     assert sum(make(desk).minutes for make, _ in TABLES.values()) <= desk.minutes
+
+
+def test_every_known_cause_belongs_to_a_cell():
+    scale = SCALES["paper"]
+    places = {(name, *c.row, *c.column) for name, (make, _) in TABLES.items() for c in make(scale).cells}
+    assert places >= set(KNOWN)
+    assert why("noise-decay", ("cyclic", "rounds"), ("lfw",)) == NO_CYCLE
+    assert why("noise-decay", ("linear", "rounds"), ("lfw",)) == STRETCHED
+    assert not why("noise-decay", ("linear", "accuracy"), ("lfw",))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gradveil.experiments.tables.cell import REASONS, WITHIN, Filled, Verdict, counts
+from gradveil.experiments.tables.whys import why
 from gradveil.reports.tables import ABSENT, Path, grid, joined, ours, published, shown
 
 MARKS = {Verdict.AGREES: "✓", Verdict.DIFFERS: "✗", Verdict.NOT_COMPARABLE: "·"}
@@ -93,7 +94,9 @@ def _sound(filled: Filled) -> str:
 def _difference(name: str, filled: Filled) -> str:
     place = joined((*filled.cell.row, *filled.cell.column))
     reading = f". Reading: {filled.cell.reading}" if filled.cell.reading else ""
-    return f"{name}: {place}: ours {ours(filled)}, the paper {published(filled)}{reading}"
+    cause = why(name, filled.cell.row, filled.cell.column)
+    known = f". Why: {cause}" if cause else ""
+    return f"{name}: {place}: ours {ours(filled)}, the paper {published(filled)}{known}{reading}"
 
 
 def _list(heading: str, items: Iterable[str]) -> str:
