@@ -14,15 +14,16 @@ LARGEST_SEED = 2**32 - 1
 
 def root(seed: int) -> Key:
     """Make the root key of a seed in 0..2^32-1."""
-    return _wrap(0, seed)
+    return of_words(0, seed)
 
 
 def entropy() -> Key:
     """Make a root key from 64 bits of the operating system's entropy; it is never written down."""
-    return _wrap(*(int.from_bytes(os.urandom(4), "little") for _ in range(2)))
+    return of_words(*(int.from_bytes(os.urandom(4), "little") for _ in range(2)))
 
 
-def _wrap(high: int, low: int) -> Key:
+def of_words(high: int, low: int) -> Key:
+    """Make a key from its two 32-bit words."""
     key: Key = jax.random.wrap_key_data(jnp.array([high, low], jnp.uint32))
     return key
 

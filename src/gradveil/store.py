@@ -202,9 +202,9 @@ def write(path: Path, content: bytes, owner_only: bool = False) -> None:
     os.replace(partial, path)
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: dict[str, Any], owner_only: bool = False) -> None:
     """Write strict JSON atomically."""
-    write(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+    write(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode(), owner_only)
 
 
 def read_json(path: Path) -> dict[str, Any]:

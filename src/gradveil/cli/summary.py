@@ -89,8 +89,8 @@ def _privacy(one: Run, result: dict[str, Any]) -> list[str]:
 
 def _remarks(one: Run, result: dict[str, Any]) -> list[str]:
     remarks = [f"Note on {one.dataset.name}: {note}" for note in one.dataset.notes]
-    if one.population.copies > 1:
-        remarks.append(f"{result['method']}: some records are held by {one.population.copies} clients; losses add up.")
+    if one.budget.copies > 1:
+        remarks.append(f"{result['method']}: some records are held by {one.budget.copies} clients; losses add up.")
     if result["stopped_because"] == "budget":
         remarks.append(
             f"{result['method']}: stopped before round {result['rounds'] + 1}, whose release would have spent more "

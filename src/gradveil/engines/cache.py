@@ -1,10 +1,26 @@
-"""Compiled programs are kept on disk, so that only the first run of a kind waits for the compiler."""
+"""Compiled programs are kept on disk, so that only the first run of a kind waits for the compiler.
+
+In memory they are let go when they become too many: every program takes memory maps, of which Linux grants a process
+65,530 by default, and XLA crashes without a word of Python when they run out.
+"""
 
 import os
 from pathlib import Path
 
 import jax
 from platformdirs import user_cache_dir
+
+
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 20_000
+
+
+def let_go_of_programs(most: int = MOST_MAPS) -> bool:
+    """Drop all compiled programs from memory if the process holds more memory maps than `most`; says whether."""
+    if not MAPS.exists() or MAPS.read_bytes().count(b"\n") <= most:
+        return False
+    jax.clear_caches()
+    return True
 
 
 def keep_compiled_programs() -> None:

@@ -25,7 +25,8 @@ class Budget:
     def __init__(self, plan: Plan, dataset: Dataset, copies: int) -> None:
         self._plan, self._records = plan, len(dataset.train)
         self._layers = translator.layer_count(plan, dataset.shape, len(dataset.classes))
-        self._copies = copies
+        self.copies = copies
+        self._repeated: list[int] = []
         self._check()
         self._spent = lru_cache(maxsize=4096)(self._guarantee)
 
@@ -45,11 +46,16 @@ class Budget:
                 "which is not a guarantee"
             )
 
+    def repeat(self, t: int, times: int = 1) -> None:
+        """Note attempts at round t that failed: what clients sent in them may have been seen, so it is spent."""
+        self._repeated += [t] * times
+        self._spent.cache_clear()
+
     def ledger(self, rounds: int, participations: int) -> Ledger:
-        """Give what the first rounds release if the busiest client takes part that often."""
+        """Give what the first rounds, and attempts that failed, release if the busiest client takes part that often."""
         releases: list[Release] = []
-        for t in range(rounds):
-            releases += translator.releases(self._plan, t, self._layers, self._copies)
+        for t in (*range(rounds), *self._repeated):
+            releases += translator.releases(self._plan, t, self._layers, self.copies)
         return Ledger(tuple(releases), participations, self._plan.noise_source.value)
 
     def spent(self, rounds: int, participations: int) -> Guarantee:

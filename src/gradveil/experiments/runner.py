@@ -1,7 +1,8 @@
 """One training run from start or checkpoint to its end: train, evaluate, record, stop."""
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,15 @@ class Options:
 
 @dataclass(slots=True)
 class Run:
-    """A run under way: what it needs, and how far it has come."""
+    """A run under way: what it needs, and how far it has come.
+
+    population: who holds what, where the examples are on this machine. tried: attempts that the next round has behind
+    it. may_retry: whether a round that too few answered is tried again.
+    """
 
     plan: Plan
     dataset: Dataset
-    population: Population
+    population: Population | None
     engine: Engine
     state: State
     folder: Path
@@ -59,6 +64,8 @@ class Run:
     roots: Keys
     lines: list[Line] = field(default_factory=list)
     seconds: float = 0.0
+    tried: int = 0
+    may_retry: Callable[[State], bool] = lambda state: True
 
     @property
     def stopped_because(self) -> str | None:
@@ -88,17 +95,34 @@ def build_engine(plan: Plan, population: Population, options: Options) -> Engine
 
 def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run:
     """Lay out the folder, or take up the run that it holds."""
-    if (folder / store.PLAN).exists() and not options.resume:
+    _refuse_unless_new(folder, options.resume)
+    population = Population.of(plan, dataset)
+    budget = Budget(plan, dataset, population.copies)
+    lay_out(plan, dataset, folder, options.watch)
+    return begin(plan, dataset, folder, budget, population, build_engine(plan, population, options))
+
+
+def _refuse_unless_new(folder: Path, resume: bool) -> None:
+    if (folder / store.PLAN).exists() and not resume:
         raise BadInput(
             f"out = {str(folder)!r}: already holds a run; add --resume to go on with it, or name a new folder"
         )
-    population, roots = Population.of(plan, dataset), Keys.of(plan.seed, plan.noise_source is NoiseSource.SECRET)
-    state = server.init(plan, dataset.shape, len(dataset.classes), roots)
-    budget = Budget(plan, dataset, population.copies)
+
+
+def lay_out(plan: Plan, dataset: Dataset, folder: Path, watch: frozenset[int] = frozenset()) -> None:
+    """Make the folder of a run, or accept the one that is there."""
     store.create(folder, plan, dataset)
-    store.keep_watching(folder, options.watch)
-    run = Run(plan, dataset, population, build_engine(plan, population, options), state, folder, budget, roots)
-    _catch_up(run, [line for line in store.read_metrics(folder)])
+    store.keep_watching(folder, watch)
+
+
+def begin(
+    plan: Plan, dataset: Dataset, folder: Path, budget: Budget, population: Population | None, engine: Engine
+) -> Run:
+    """Start from new weights, or from the checkpoint in the folder."""
+    roots = Keys.of(plan.seed, plan.noise_source is NoiseSource.SECRET)
+    state = server.init(plan, dataset.shape, len(dataset.classes), roots)
+    run = Run(plan, dataset, population, engine, state, folder, budget, roots)
+    _catch_up(run, store.read_metrics(folder))
     return run
 
 
@@ -121,7 +145,7 @@ def proceed(run: Run) -> Iterator[Line]:
         if _over(run):
             return
         _record(run, watch)
-        for done in rounds(run.plan, run.engine, run.state, run.roots):
+        for done in rounds(run.plan, run.engine, run.state, run.roots, run.tried, run.may_retry):
             line = _line(run, done, time.perf_counter() - began)
             store.append_metrics(run.folder, line)
             store.save(run.folder, done.state, watched=done.state.round in watch)
@@ -136,7 +160,7 @@ def proceed(run: Run) -> Iterator[Line]:
 
 def _record(run: Run, watch: frozenset[int]) -> None:
     """Record what the next round will show, if it is watched and its secret keys could not be made again."""
-    if run.plan.noise_source is NoiseSource.SECRET and run.state.round in watch:
+    if run.population is not None and run.plan.noise_source is NoiseSource.SECRET and run.state.round in watch:
         recording.record(run.folder, run.plan, run.population, run.state, run.roots)
 
 
@@ -164,7 +188,7 @@ def conclude(run: Run) -> dict[str, Any]:
         "seed": plan.seed,
         "noise_source": plan.noise_source.value,
         "draw": plan.method.draw.value,
-        "copies": run.population.copies,
+        "copies": run.budget.copies,
         "max_participations": int(run.state.participations.max()),
         "plan_sha256": codec.digest(plan),
         "data_sha256": data["sha256"],
@@ -198,16 +222,22 @@ def _line(run: Run, done: Round, seconds: float) -> Line:
         "loss": tested.loss if np.isfinite(tested.loss) else None,
         "stop_accuracy": stop.accuracy,
         "sigma": sigma,
-        "sensitivity": sensitivity,
+        "sensitivity": _known(sensitivity),
         "clip": bound if np.isfinite(bound) else None,
-        "unit_norm": float(measures.unit_norm),
-        "clipped_share": float(measures.clipped),
+        "unit_norm": _known(float(measures.unit_norm)),
+        "clipped_share": _known(float(measures.clipped)),
         "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
         "cohort": len(done.cohort),
         **_spent(run, done),
-        "norm_quantiles": _probe(run, done) if plan.method.idle else None,
+        "norm_quantiles": _probe(run.population, run.plan, done) if plan.method.idle else None,
         "seconds": seconds + time.perf_counter() - began,
+        **done.remarks,
     }
+
+
+def _known(measure: float) -> float | None:
+    """Give None for what the engine could not see: over a network, diagnostics stay where the data is."""
+    return None if math.isnan(measure) else measure
 
 
 def _spent(run: Run, done: Round) -> Line:
@@ -234,11 +264,13 @@ def _stop_score(run: Run, done: Round, tested: Score) -> Score:
 PROBE = 256
 
 
-def _probe(run: Run, done: Round) -> dict[str, float]:
+def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, float] | None:
     """Measure per-example layer norms on up to 256 examples of the cohort: a diagnostic, outside the training loop."""
-    held = run.population.shards[done.cohort].ravel()
+    if population is None:
+        return None
+    held = population.shards[done.cohort].ravel()
     if not len(held):
         return {}
     rows = held[np.linspace(0, len(held) - 1, PROBE).astype(int)]
-    x, y = run.population.x[rows], run.population.y[rows]
-    return norm_quantiles(run.plan.model, done.state.params, x, y)
+    x, y = population.x[rows], population.y[rows]
+    return norm_quantiles(plan.model, done.state.params, x, y)

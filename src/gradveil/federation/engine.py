@@ -41,6 +41,10 @@ class Population:
 _PARTITION = 0x70617274  # keeps this stream apart from others of the same seed
 
 
+class TooFew(Exception):
+    """Fewer clients answered than the plan's minimum: the round is tried again with new keys."""
+
+
 class Engine(Protocol):
     """Trains a cohort: on this machine one client after another, mapped over its cores, or on many machines."""
 
@@ -49,4 +53,7 @@ class Engine(Protocol):
         """How many clients one call trains together; fewer take as long."""
 
     def train(self, task: Task, cohort: Array) -> Reports:
-        """Let every client of the cohort (numbers, any order) do the task; reports come sorted by client."""
+        """Let every client of the cohort (numbers, any order) do the task; reports come sorted by client.
+
+        Raises TooFew if clients can fail to answer and too many did.
+        """

@@ -36,9 +36,10 @@ class Work:
 class Task(NamedTuple):
     """One round's order to every client of the cohort: a pytree of arrays.
 
-    numbers: the method's numbers for `Work.kind`; sigmas: float32 [L]; key: the round's private key.
+    t: the round. numbers: the method's numbers for `Work.kind`; sigmas: float32 [L]; key: the round's private key.
     """
 
+    t: Array
     params: Tree
     memory: Tree
     numbers: tuple[Any, ...]
@@ -56,18 +57,23 @@ class Report(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """The answers of a cohort, stacked on a leading axis in ascending order of client number."""
+    """The answers of a cohort, stacked on a leading axis in ascending order of client number.
+
+    Over a network some clients may be missing. remarks: what the engine tells of the round, for its line of metrics.
+    """
 
     clients: np.ndarray[Any, Any]
     update: Tree
     note: Tree
     measures: Measures
+    remarks: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple copies nothing, and nobody writes into it
 
 
 def task_for(plan: Plan, t: int, params: Tree, memory: Tree, key: Array) -> Task:
     """Write the order of round t."""
     _, numbers = kernel(plan.method)
     return Task(
+        t=jnp.int32(t),
         params=params,
         memory=memory,
         numbers=tuple(jnp.float32(n) for n in numbers),

@@ -35,6 +35,8 @@ class Plan:
     clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `train_all` adds
     MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
     before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
+    `minimum_cohort` counts where clients can fail to answer: with fewer, half the cohort unless given, a round is tried
+    again.
     """
 
     dataset: str
@@ -59,6 +61,7 @@ class Plan:
     max_epsilon: float | None = None
     accountant: str = "pld"
     threat_model: str = "server"
+    minimum_cohort: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("clients", "cohort", "rounds", "local_steps", "batch", "client_size"):
@@ -72,6 +75,8 @@ class Plan:
     def _check_numbers(self) -> None:
         if self.cohort > self.clients:
             raise BadInput(f"cohort = {self.cohort}: must be at most clients = {self.clients}")
+        if self.minimum_cohort is not None and not 1 <= self.minimum_cohort <= self.cohort:
+            raise BadInput(f"minimum_cohort = {self.minimum_cohort}: must lie between 1 and cohort = {self.cohort}")
         if not 0 < self.learning_rate < math.inf:
             raise BadInput(f"learning_rate = {self.learning_rate}: must be a finite number above 0")
         if not 0 <= self.seed <= LARGEST_SEED:
@@ -90,6 +95,15 @@ class Plan:
         )
         if self.method.draw is Draw.EACH and varies and not self.method.noise.silent:
             raise BadInput("draw = each: with lots of varying size the noise would tell how many units there were")
+
+    def fewest(self, asked: int) -> int:
+        """Give how many of the clients that were asked must answer.
+
+        Where each client draws its share of the noise, all must: without one the sum would have too little.
+        """
+        if self.method.share:
+            return asked
+        return min(asked, self.minimum_cohort or -(-self.cohort // 2))
 
     def sigmas(self) -> np.ndarray[Any, Any]:
         """Give sigma for every round and local step, float64 [T, L]."""

@@ -1,41 +1,84 @@
 """Algorithm 1, the outer loop, as a generator: the caller's `for` evaluates, records and stops."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gradveil import keys
 from gradveil.federation import server
-from gradveil.federation.engine import Engine
-from gradveil.federation.messages import task_for
+from gradveil.federation.engine import Engine, TooFew
+from gradveil.federation.messages import Task, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
-from gradveil.keys import Keys
+from gradveil.keys import Key, Keys
 from gradveil.privacy.sanitize import Measures
 
 
 class Round(NamedTuple):
-    """A finished round: its number, the state after it, who took part and what was measured where the method acts."""
+    """A finished round: its number, the state after it, who was asked and what was measured where the method acts.
+
+    attempts: how often it was tried. remarks: what the engine told of it.
+    """
 
     t: int
     state: State
     cohort: np.ndarray[Any, Any]
     measures: Measures
+    attempts: int
+    remarks: dict[str, Any]
 
 
-def rounds(plan: Plan, engine: Engine, state: State, roots: Keys) -> Iterator[Round]:
+def rounds(
+    plan: Plan,
+    engine: Engine,
+    state: State,
+    roots: Keys,
+    tried: int = 0,
+    may_retry: Callable[[State], bool] = lambda state: True,
+) -> Iterator[Round]:
     """Train from a state to the plan's last round, one Round at a time.
 
-    Every draw of round t depends on the key and t alone, so a run that stops and goes on is the run that never stopped.
+    Every draw of round t depends on the key, t and the attempt alone, so a run that stops and goes on is the run that
+    never stopped. tried: attempts that the first round has behind it. may_retry: is asked after every failed attempt,
+    with that attempt counted.
     """
-    for t in range(state.round, plan.rounds):
-        cohort = cohort_of(plan, t, roots)
-        task = task_for(plan, t, state.params, state.memory, keys.named(roots.private, "round", t))
-        state, measures = server.absorb(plan, task, state, engine.train(task, cohort))
-        yield Round(t, state, cohort, measures)
+    while state.round < plan.rounds:
+        done = _round(plan, engine, state, roots, tried, may_retry)
+        yield done
+        state, tried = done.state, 0
 
 
-def cohort_of(plan: Plan, t: int, roots: Keys) -> np.ndarray[Any, Any]:
+def _round(
+    plan: Plan, engine: Engine, state: State, roots: Keys, tried: int, may_retry: Callable[[State], bool]
+) -> Round:
+    """Try a round until enough clients answer; whoever was asked may have answered, and is counted."""
+    t, attempt = state.round, tried
+    while True:
+        cohort, task = cohort_of(plan, t, roots, attempt), order(plan, t, state, roots, attempt)
+        try:
+            reports = engine.train(task, cohort)
+            break
+        except TooFew:
+            state, attempt = server.counted(state, cohort), attempt + 1
+            if not may_retry(state):
+                raise
+    after, measures = server.absorb(plan, task, state, reports)
+    missing = np.setdiff1d(cohort, reports.clients)
+    return Round(t, server.counted(after, missing), cohort, measures, attempt + 1, reports.remarks)
+
+
+def order(plan: Plan, t: int, state: State, roots: Keys, attempt: int = 0) -> Task:
+    """Write the order of an attempt at round t."""
+    return task_for(plan, t, state.params, state.memory, _named(roots.private, "round", t, attempt))
+
+
+def cohort_of(plan: Plan, t: int, roots: Keys, attempt: int = 0) -> np.ndarray[Any, Any]:
     """Draw the clients of round t; known before the round, so that its cost is known before it is paid."""
-    return plan.cohort_sampling.draw(keys.named(roots.private, "cohort", t), plan.clients, plan.cohort)
+    return plan.cohort_sampling.draw(_named(roots.private, "cohort", t, attempt), plan.clients, plan.cohort)
+
+
+def _named(key: Key, purpose: str, t: int, attempt: int) -> Key:
+    """Give the key of a round; another attempt at it has another key."""
+    first = keys.named(key, purpose, t)
+    return keys.named(first, "attempt", attempt) if attempt else first

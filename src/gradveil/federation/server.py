@@ -1,5 +1,6 @@
 """The server of Algorithm 1: it starts the model and absorbs what a cohort reports."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import keys, tree
+from gradveil.data.sampling import CohortSampling
 from gradveil.errors import AnswerIsNo
 from gradveil.federation.messages import Reports, Task, Work
 from gradveil.federation.plan import Plan
@@ -44,15 +46,28 @@ def init(plan: Plan, shape: tuple[int, ...], classes: int, roots: Keys) -> State
 
 
 def absorb(plan: Plan, task: Task, state: State, reports: Reports) -> tuple[State, Measures]:
-    """Let the updates cross the server surface: W(t+1) <- W(t) + their mean; then let the clip learn."""
+    """Let the updates cross the server surface: W(t+1) <- W(t) + their mean; then let the clip learn.
+
+    A cohort of fixed size is averaged over those that arrived; a Poisson cohort over its expected size.
+    """
     _refuse_unless_finite(state, reports)
     arrived = jax.tree.map(jnp.asarray, (reports.update, reports.note, reports.measures))
-    params, memory, measures = _absorb(Work.of(plan), task, *arrived)
+    params, memory, measures = _absorb(_work(plan, len(reports.clients)), task, *arrived)
     if not bool(jnp.all(tree.is_finite(tree.lot_of_one(params)))):
         raise Diverged(state.round, "the model")
+    return counted(State(state.round + 1, params, memory, state.participations), reports.clients), measures
+
+
+def counted(state: State, clients: np.ndarray[Any, Any]) -> State:
+    """Count one participation more of these clients."""
     participations = state.participations.copy()
-    participations[reports.clients] += 1
-    return State(state.round + 1, params, memory, participations), measures
+    participations[clients] += 1
+    return state._replace(participations=participations)
+
+
+def _work(plan: Plan, arrived: int) -> Work:
+    work = Work.of(plan)
+    return replace(work, cohort=arrived) if plan.cohort_sampling is CohortSampling.FIXED and arrived else work
 
 
 @partial(jax.jit, static_argnums=0)

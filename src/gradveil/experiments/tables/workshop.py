@@ -13,6 +13,7 @@ from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
 from gradveil.attacks.start import ClassMean, Constant, Normal, Tiles, Uniform
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.dataset import Dataset
+from gradveil.engines.cache import let_go_of_programs
 from gradveil.errors import BadInput
 from gradveil.experiments import attacking, runner, scenes
 from gradveil.experiments.attacking import Outcome
@@ -74,6 +75,7 @@ class Workshop:
         if found is None:
             found = self._done(work) | {"made": date.today().isoformat(), "by": store.environment()["packages"]}
             self.shelf.keep(self.key(work), found)
+            let_go_of_programs()
         return found
 
     def known(self, work: Work) -> Record | None:

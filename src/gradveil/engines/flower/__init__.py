@@ -1,0 +1,1 @@
+"""The same plan over Flower: the only room that knows flwr."""

@@ -1,0 +1,203 @@
+"""The engine over Flower: every node trains its share of the cohort, and whoever answers in time counts."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from gradveil.data.dataset import Dataset
+from gradveil.engines.flower import wire
+from gradveil.engines.serial import empty
+from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.federation.engine import Population, TooFew
+from gradveil.federation.messages import Report, Reports, Task, Work
+from gradveil.federation.orders import Answer, Array, Order, Refusal, held_by
+from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.privacy.sanitize import Measures
+
+POLL = 0.3
+MESSAGE = "train"
+
+
+class Absent(AnswerIsNo):
+    """Too few nodes are there to begin a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The nodes of a run by their registered names, in the order of their places.
+
+    deadline: seconds that a round may take. patience: seconds to wait for nodes to be there.
+    """
+
+    names: tuple[str, ...]
+    deadline: float = 120.0
+    patience: float = 300.0
+
+
+class Heard(NamedTuple):
+    """What came of one node's order: its answer or why there is none, after how long, and the bytes both ways."""
+
+    answer: Answer | None
+    fault: str
+    seconds: float
+    down: int
+    up: int
+
+
+@dataclass(slots=True)
+class Flower:
+    """Trains a cohort over Flower. before: is called with the round and the cohort before anything is sent."""
+
+    plan: Plan
+    dataset: Dataset
+    grid: Grid
+    roster: Roster
+    before: Callable[[int, Array], None] = lambda t, cohort: None
+    clock: Callable[[], float] = time.monotonic
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def at_once(self) -> int:
+        """Nodes train side by side, each a client or more."""
+        return len(self.roster.names)
+
+    def train(self, task: Task, cohort: Array) -> Reports:
+        """Send every node its share, and gather what comes within the deadline."""
+        like = self._like(task)
+        places = {place: held_by(place, len(self.roster.names), np.sort(cohort)) for place in range(self.at_once)}
+        asked = {place: clients for place, clients in places.items() if len(clients)}
+        if not asked:
+            return Reports(np.sort(cohort), *like)
+        online = self._await(asked, self.plan.fewest(len(cohort)))
+        self.before(int(task.t), np.sort(cohort))
+        heard = self._exchange(asked, online, task, Answer(*map(_leaves, (like.update, like.note))))
+        return self._gathered(asked, heard, like, self.plan.fewest(len(cohort)))
+
+    def _like(self, task: Task) -> Report:
+        """Give reports of nobody, whose leaves have the shapes that answers must have."""
+        x = np.zeros((1, *self.dataset.shape), np.float32)
+        nobody = Population(x, np.zeros(1, np.int32), np.zeros((1, self.plan.client_size), np.int32), 1)
+        return empty(Work.of(self.plan), task, nobody)
+
+    def _await(self, asked: dict[int, Array], fewest: int) -> dict[int, int]:
+        """Wait until nodes with enough of the clients are there; gives their ids by place."""
+        end = self.clock() + self.roster.patience
+        while True:
+            online = {place: node for place, node in self._online().items() if place in asked}
+            if sum(len(asked[place]) for place in online) >= fewest:
+                return online
+            if self.clock() > end:
+                raise Absent(self._absence(online))
+            time.sleep(POLL)
+
+    def _absence(self, online: dict[int, int]) -> str:
+        refusals = "; ".join(f"{name} refused: {reason}" for name, reason in self.refused.items())
+        there = ", ".join(self.roster.names[place] for place in sorted(online)) or "none"
+        return (
+            f"too few nodes are there (of those that were needed: {there}) after {self.roster.patience:g} s"
+            + (f"; {refusals}" if refusals else "")
+            + "; go on with --resume when they are back"
+        )
+
+    def _online(self) -> dict[int, int]:
+        """Give the ids of the nodes that are there and did not refuse the plan, by place."""
+        place = {name: i for i, name in enumerate(self.roster.names)}
+        found = {n.name: n.node_id for n in self.grid.get_nodes() if n.name in place}
+        return {place[name]: node for name, node in found.items() if name not in self.refused}
+
+    def _exchange(self, asked: dict[int, Array], online: dict[int, int], task: Task, like: Answer) -> dict[int, Heard]:
+        """Send the orders and listen until all have answered or the time is over."""
+        began, deadline = self.clock(), self.roster.deadline
+        heard = {place: Heard(None, "not connected", 0.0, 0, 0) for place in asked if place not in online}
+        sent = {}
+        for place, node in online.items():
+            content = wire.pack_order(self._order(place, asked[place], task))
+            message = Message(content, dst_node_id=node, message_type=MESSAGE, group_id=f"{int(task.t)}", ttl=deadline)
+            sent[place] = (message, wire.size(content))
+        waiting = dict(zip(self.grid.push_messages([m for m, _ in sent.values()]), sent, strict=True))
+        while (open_ := {k: p for k, p in waiting.items() if k and p not in heard}) and self.clock() - began < deadline:
+            for reply in self.grid.pull_messages(open_):
+                place = open_[reply.metadata.reply_to_message_id]
+                heard[place] = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place][1])
+            time.sleep(POLL)
+        late = {p: Heard(None, f"no answer within {deadline:g} s", deadline, s, 0) for p, (_, s) in sent.items()}
+        return late | heard
+
+    def _order(self, place: int, clients: Array, task: Task) -> Order:
+        data = jax.random.key_data(task.key)
+        return Order(
+            plan=self.plan,
+            t=int(task.t),
+            clients=clients,
+            place=place,
+            places=len(self.roster.names),
+            shape=self.dataset.shape,
+            classes=self.dataset.classes,
+            params=_leaves(task.params),
+            memory=_leaves(task.memory),
+            key=(int(data[0]), int(data[1])) if self.plan.noise_source is NoiseSource.SEEDED else None,
+        )
+
+    def _hear(self, reply: Message, clients: int, like: Answer, seconds: float, down: int) -> Heard:
+        if reply.has_error():
+            return Heard(None, f"Flower error {reply.error.code}", seconds, down, 0)
+        up = wire.size(reply.content)
+        try:
+            answer = wire.unpack_answer(reply.content, like, clients)
+        except BadInput as error:
+            return Heard(None, f"rejected: {error}", seconds, down, up)
+        if isinstance(answer, Refusal):
+            return Heard(None, f"refused: {answer.reason}", seconds, down, up)
+        return Heard(answer, "", seconds, down, up)
+
+    def _gathered(self, asked: dict[int, Array], heard: dict[int, Heard], like: Report, fewest: int) -> Reports:
+        """Put the answers together in the order of client numbers, whatever order they came in."""
+        self._remember_refusals(heard)
+        places = [place for place in sorted(asked) if heard[place].answer is not None]
+        answered = sum(len(asked[place]) for place in places)
+        if answered < fewest:
+            raise TooFew(f"{answered} clients answered, and {fewest} must: {_faults(self.roster, heard)}")
+        clients = np.concatenate([asked[place] for place in places])
+        answers = [a for place in places if (a := heard[place].answer) is not None]
+        order = np.argsort(clients)
+        update = _stacked([a.update for a in answers], order, like.update)
+        note = _stacked([a.note for a in answers], order, like.note)
+        unseen = Measures(*(np.full(len(clients), np.nan, np.float32) for _ in Measures._fields))  # type: ignore[arg-type]
+        return Reports(clients[order], update, note, unseen, {"nodes": _told(self.roster, heard)})
+
+    def _remember_refusals(self, heard: dict[int, Heard]) -> None:
+        for place, one in heard.items():
+            if one.fault.startswith("refused: "):
+                self.refused[self.roster.names[place]] = one.fault.removeprefix("refused: ")
+
+
+def _leaves(tree: Any) -> tuple[Array, ...]:
+    return tuple(np.asarray(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _stacked(parts: list[tuple[Array, ...]], order: Array, like: Any) -> Any:
+    leaves = [np.concatenate(some)[order] for some in zip(*parts, strict=True)]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _faults(roster: Roster, heard: dict[int, Heard]) -> str:
+    return ", ".join(f"{roster.names[place]} {one.fault}" for place, one in sorted(heard.items()) if one.fault)
+
+
+def _told(roster: Roster, heard: dict[int, Heard]) -> dict[str, Any]:
+    """Tell who was missing and why, who was slowest, and what crossed the network."""
+    answered = {place: one for place, one in heard.items() if one.answer is not None}
+    slowest = max(answered, key=lambda place: answered[place].seconds)
+    return {
+        "missing": {roster.names[place]: one.fault for place, one in sorted(heard.items()) if one.fault},
+        "slowest": roster.names[slowest],
+        "seconds": {roster.names[place]: round(one.seconds, 3) for place, one in sorted(answered.items())},
+        "bytes_down": sum(one.down for one in heard.values()),
+        "bytes_up": sum(one.up for one in heard.values()),
+    }

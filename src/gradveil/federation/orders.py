@@ -1,0 +1,53 @@
+"""What crosses the network in a round: the server's order to a node, and the node's answer. Nothing else does."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradveil.federation.plan import Plan
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Order:
+    """Train these clients of the plan from these weights.
+
+    clients: int [k], those of the cohort that the node holds. place, places: the node is number `place` of `places` and
+    holds every client whose number leaves that remainder. params, memory: leaves of the model and of the clip's memory.
+    shape, classes: of the examples that the model is made for. key: the round's key if the plan's noise is seeded; a
+    node draws its own otherwise.
+    """
+
+    plan: Plan
+    t: int
+    clients: Array
+    place: int
+    places: int
+    shape: tuple[int, ...]
+    classes: tuple[str, ...]
+    params: tuple[Array, ...]
+    memory: tuple[Array, ...]
+    key: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What a node sends back: the leaves of its clients' updates and of their notes for the clip, each [k, ...]."""
+
+    update: tuple[Array, ...]
+    note: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node does not do what it was asked to."""
+
+    reason: str
+
+
+def held_by(place: int, places: int, clients: Array) -> Array:
+    """Give those of the clients that node number `place` of `places` holds."""
+    held: Array = clients[clients % places == place]
+    return held
