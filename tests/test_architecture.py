@@ -35,7 +35,7 @@ NETWORK = {"requests", "urllib", "pooch", "aiohttp", "httpx"}
 ONLY_IN = (
     {"flwr": {"engines.flower"}, "matplotlib": {"reports"}, "typer": {"cli"}, "rich": {"cli"}, "click": {"cli"}}
     | {name: {"data"} for name in NETWORK}
-    | {name: {"data", "web"} for name in ("socket", "http")}  # the live page listens, it does not fetch
+    | {name: {"data", "web", "engines.flower"} for name in ("socket", "http")}  # they listen; nothing is fetched
 )
 
 

@@ -188,6 +188,15 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def held(folder: Path) -> bool:
+    """Whether a process is writing this run now."""
+    try:
+        with locked(folder):
+            return False
+    except BadInput:
+        return True
+
+
 def write(path: Path, content: bytes, owner_only: bool = False) -> None:
     """Write a file so that a reader, or a kill at any moment, finds the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)

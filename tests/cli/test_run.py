@@ -110,6 +110,15 @@ def test_watched_rounds_keep_their_checkpoints(capsys, out):
     assert kept == ["latest.npz", "round-000000.npz", "round-000002.npz"]
 
 
+def test_norms_that_overflow_are_left_out_of_the_metrics_and_the_run_stops_in_a_sentence(capsys, out):
+    code = main([*SMALL, "--method", "non-private", "--lr", "1e6", "--out", str(out)])
+    assert code == 1
+    assert "not finite any more" in capsys.readouterr().err
+    (line,) = store.read_metrics(out)
+    assert line["norm_quantiles"]["1"] is None
+    assert line["norm_quantiles"]["0.5"] > 0
+
+
 def attacked(capsys, out, *given):
     """Train one round under fed-sdp-client, let the run attack itself, and answer by surface."""
     plan = [*SMALL, "--rounds", "1", "--local-steps", "1", "--method", "fed-sdp-client", *given]

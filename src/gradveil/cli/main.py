@@ -6,7 +6,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gradveil.__about__ import __version__
-from gradveil.cli import account, attack, bench, data, listing, planning, run, tables
+from gradveil.cli import account, attack, bench, data, federate, listing, planning, run, tables
 from gradveil.errors import AnswerIsNo, BadInput
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(data.app, name="data")
+app.add_typer(federate.app, name="federate")
 app.command("list")(listing.show)
 app.command("run")(run.run)
 app.command("attack")(attack.attack)

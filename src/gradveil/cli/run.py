@@ -100,7 +100,7 @@ def run(
         "method": method,
     }
     given = {name: value for name, value in changes.items() if value is not None}
-    plans = _plans(plan_file, given, tweaks, data_dir)
+    plans = plans_from(plan_file, given, tweaks, data_dir)
     if dry_run:
         return _dry_run(plans[0], data_dir, options, as_json)
     folders = _folders(plans, out)
@@ -108,7 +108,7 @@ def run(
     _finish(runs, as_json, len(plans) > 1 if attack is None else attack)
 
 
-def _plans(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
+def plans_from(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
     """Resolve the plan, or the three plans of the demonstration if nothing says what to train."""
     from_file = store.read_toml(path) if path is not None else {}
     shown = path is None and not {"dataset", "method"} & given.keys()

@@ -10,7 +10,6 @@ from pathlib import Path
 import jax
 from platformdirs import user_cache_dir
 
-
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000
 

@@ -46,9 +46,13 @@ class Budget:
                 "which is not a guarantee"
             )
 
-    def repeat(self, t: int, times: int = 1) -> None:
-        """Note attempts at round t that failed: what clients sent in them may have been seen, so it is spent."""
-        self._repeated += [t] * times
+    def repeat(self, t: int) -> None:
+        """Note an attempt at round t that failed: what clients sent in it may have been seen, so it is spent."""
+        self.recall([*self._repeated, t])
+
+    def recall(self, repeated: list[int]) -> None:
+        """Note all attempts that failed, by their rounds."""
+        self._repeated = repeated
         self._spent.cache_clear()
 
     def ledger(self, rounds: int, participations: int) -> Ledger:

@@ -51,7 +51,8 @@ class Run:
     """A run under way: what it needs, and how far it has come.
 
     population: who holds what, where the examples are on this machine. tried: attempts that the next round has behind
-    it. may_retry: whether a round that too few answered is tried again.
+    it. may_retry: whether a round that too few answered is tried again. recall: adds to a checkpoint's state what
+    happened after it, and says how often its round was tried.
     """
 
     plan: Plan
@@ -66,6 +67,7 @@ class Run:
     seconds: float = 0.0
     tried: int = 0
     may_retry: Callable[[State], bool] = lambda state: True
+    recall: Callable[[State], tuple[State, int]] = lambda state: (state, 0)
 
     @property
     def stopped_because(self) -> str | None:
@@ -130,6 +132,7 @@ def _catch_up(run: Run, lines: list[Line]) -> None:
     """Take up the state of the checkpoint, and of the lines those that it knows of."""
     if (run.folder / store.LATEST).exists():
         run.state = store.restore(run.folder / store.LATEST, run.state)
+    run.state, run.tried = run.recall(run.state)
     run.lines = [line for line in lines if line["round"] < run.state.round]
     run.seconds = sum(line["seconds"] for line in run.lines)
 
@@ -203,7 +206,8 @@ def conclude(run: Run) -> dict[str, Any]:
 
 def suggested_clip(lines: list[Line]) -> list[float] | None:
     """Give the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
-    largest = max((line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]), default=None)
+    seen = [line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]]
+    largest = max(seen, default=None) if None not in seen else None
     return None if largest is None else [1.5 * largest, 2 * largest]
 
 
@@ -236,8 +240,8 @@ def _line(run: Run, done: Round, seconds: float) -> Line:
 
 
 def _known(measure: float) -> float | None:
-    """Give None for what the engine could not see: over a network, diagnostics stay where the data is."""
-    return None if math.isnan(measure) else measure
+    """Give None for what the engine could not see, as over a network, and for norms that overflowed."""
+    return measure if math.isfinite(measure) else None
 
 
 def _spent(run: Run, done: Round) -> Line:
@@ -264,7 +268,7 @@ def _stop_score(run: Run, done: Round, tested: Score) -> Score:
 PROBE = 256
 
 
-def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, float] | None:
+def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, float | None] | None:
     """Measure per-example layer norms on up to 256 examples of the cohort: a diagnostic, outside the training loop."""
     if population is None:
         return None
@@ -273,4 +277,4 @@ def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, 
         return {}
     rows = held[np.linspace(0, len(held) - 1, PROBE).astype(int)]
     x, y = population.x[rows], population.y[rows]
-    return norm_quantiles(plan.model, done.state.params, x, y)
+    return {q: _known(norm) for q, norm in norm_quantiles(plan.model, done.state.params, x, y).items()}

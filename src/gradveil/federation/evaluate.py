@@ -71,4 +71,5 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 def norm_quantiles(model: Model, params: Tree, x: Any, y: Any) -> dict[str, float]:
     """Give quantiles of the per-example layer norms, over examples and layers; the last is the l2-max of the paper."""
     norms = np.asarray(_norms(model, params, x, y)).ravel()
-    return {f"{q:g}": float(np.quantile(norms, q)) for q in QUANTILES}
+    with np.errstate(invalid="ignore"):  # of a model that overflows, some are infinite
+        return {f"{q:g}": float(np.quantile(norms, q)) for q in QUANTILES}

@@ -32,12 +32,14 @@ class Absent(AnswerIsNo):
 class Roster:
     """The nodes of a run by their registered names, in the order of their places.
 
-    deadline: seconds that a round may take. patience: seconds to wait for nodes to be there.
+    deadline: seconds that a round may take. patience: seconds to wait for enough nodes to be there. gathering: seconds
+    to wait for all of them before the first round.
     """
 
     names: tuple[str, ...]
     deadline: float = 120.0
     patience: float = 300.0
+    gathering: float = 60.0
 
 
 class Heard(NamedTuple):
@@ -61,6 +63,7 @@ class Flower:
     before: Callable[[int, Array], None] = lambda t, cohort: None
     clock: Callable[[], float] = time.monotonic
     refused: dict[str, str] = field(default_factory=dict)
+    gathered: bool = False
 
     @property
     def at_once(self) -> int:
@@ -87,10 +90,14 @@ class Flower:
 
     def _await(self, asked: dict[int, Array], fewest: int) -> dict[int, int]:
         """Wait until nodes with enough of the clients are there; gives their ids by place."""
-        end = self.clock() + self.roster.patience
+        began = self.clock()
+        end = began + self.roster.patience
         while True:
-            online = {place: node for place, node in self._online().items() if place in asked}
-            if sum(len(asked[place]) for place in online) >= fewest:
+            there = self._online()
+            online = {place: node for place, node in there.items() if place in asked}
+            all_here = len(there) == len(self.roster.names) or self.clock() - began > self.roster.gathering
+            self.gathered = self.gathered or all_here
+            if self.gathered and sum(len(asked[place]) for place in online) >= fewest:
                 return online
             if self.clock() > end:
                 raise Absent(self._absence(online))

@@ -39,6 +39,17 @@ class Policy:
             if getattr(self, name) is not None and getattr(self, name) <= 0:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be above 0")
 
+    def described(self) -> str:
+        """Say in a line what is allowed."""
+        limits = {
+            "methods": ", ".join(self.methods or ("any",)),
+            "sigma at least": self.minimum_sigma,
+            "rounds at most": self.maximum_rounds,
+            "epsilon at most": self.maximum_epsilon,
+            "seeded noise": "allowed" if self.allow_seeded else "refused",
+        }
+        return "policy: " + "; ".join(f"{name} {'no limit' if v is None else v}" for name, v in limits.items())
+
     def objection(self, plan: Plan) -> str | None:
         """Say what in a plan is not allowed, if anything; what was spent before is not asked here."""
         if plan.noise_source is NoiseSource.SEEDED and not self.allow_seeded:

@@ -24,6 +24,9 @@ from gradveil.federation.orders import Answer, Array, Order, Refusal, held_by
 from gradveil.federation.plan import Plan
 from gradveil.keys import Keys
 
+NODE = "node.json"
+"""The file in a node's state folder that holds its settings."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:

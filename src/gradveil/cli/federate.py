@@ -1,0 +1,173 @@
+"""`gradveil federate`: the same plan over Flower, on one machine or on many."""
+
+import logging
+from datetime import datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradveil import codec, store
+from gradveil.cli import federating
+from gradveil.cli.choices import Tweaks
+from gradveil.cli.output import emit_json
+from gradveil.cli.run import plans_from
+from gradveil.data.sources import load
+from gradveil.errors import BadInput
+from gradveil.experiments.federated.site import NODE, NodeSettings, Site
+
+app = typer.Typer(help="Run a plan over Flower: on this machine, or on those that hold the data.", no_args_is_help=True)
+Opt = typer.Option
+DEMO = {"clients": 30, "cohort": 12, "local_steps": 10}
+AsJson = Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")]
+Show = Annotated[bool, Opt("--show", help="Print the commands of Flower for your own supervisor, and start nothing.")]
+DataDir = Annotated[Path | None, Opt(help="Folder to look for datasets in first.")]
+
+
+@app.callback()
+def federate() -> None:
+    """Run a plan over Flower: on this machine, or on those that hold the data."""
+    if find_spec("flwr") is None or find_spec("cryptography") is None:
+        raise BadInput('federate: needs Flower, which is an extra: pip install "gradveil[flower]"')
+
+
+@app.command()
+def keys(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
+    nodes: Annotated[str, Opt(help="Names of the nodes, with commas.")] = "site-0,site-1,site-2",
+    hosts: Annotated[str, Opt(help="Names and addresses of the server, with commas.")] = "localhost,127.0.0.1",
+    as_json: AsJson = False,
+) -> None:
+    """Make a CA, the server's certificate, and one key pair a node."""
+    from gradveil.engines.flower import credentials
+
+    files = credentials.make(folder, _listed("hosts", hosts), _listed("nodes", nodes))
+    if as_json:
+        return emit_json({"files": [str(file) for file in files]})
+    for file in files:
+        typer.echo(f"{file}{'  (secret)' if file.suffix == '.key' else ''}")
+    typer.echo("Give each node its own .key and ca.crt and nothing else. Keep ca.key offline: it signs certificates.")
+
+
+@app.command()
+def server(
+    plan_file: Annotated[Path | None, typer.Argument(metavar="[PLAN.toml]", help="A plan.")] = None,
+    keys: Annotated[Path, Opt(help="The folder that `federate keys` made.")] = Path("keys"),
+    nodes: Annotated[str, Opt(help="Names of the nodes, with commas, in the order of their shards.")] = "",
+    out: Annotated[Path | None, Opt(help="The run folder.")] = None,
+    state: Annotated[Path | None, Opt(help="Flower's database and logs; beside the run unless given.")] = None,
+    port: Annotated[int, Opt(help="The port on loopback that the SuperLink listens on.")] = 8000,
+    deadline: Annotated[float, Opt(help="Seconds that a round may take.")] = 120.0,
+    patience: Annotated[float, Opt(help="Seconds to wait for nodes.")] = 300.0,
+    attempts: Annotated[int, Opt(help="How often a round is tried.")] = 3,
+    data_dir: DataDir = None,
+    resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out.")] = False,
+    show: Show = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a plan on the nodes that hold the data. What this place has of the dataset is used for testing only."""
+    from gradveil.engines.flower.commands import ServerPlaces
+    from gradveil.experiments.federated import conduct
+
+    folder = federating.run_folder(out, plan_file, resume)
+    places = ServerPlaces(
+        federating.checked_keys(keys), (state or folder.with_name(f"{folder.name}-flower")).resolve(), port
+    )
+    if resume:
+        held = conduct.settings(folder)
+    else:
+        where = None if data_dir is None else str(data_dir.resolve())
+        held = conduct.Federation(
+            nodes=_listed("nodes", nodes), deadline=deadline, patience=patience, attempts=attempts, data_dir=where
+        )
+    if show:
+        return federating.show_server(places, folder, held.nodes)
+    if not resume:
+        plan = federating.plan_of(plan_file, data_dir)
+        conduct.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, held)
+    federating.serve(places, folder, held.nodes, as_json)
+
+
+@app.command()
+def node(
+    data: Annotated[str, Opt(help="A dataset's name, or a CSV, npz or image folder of your own.")],
+    server: Annotated[str, Opt(metavar="HOST:PORT", help="Where the server is.")],
+    key: Annotated[Path, Opt(help="This node's private key.")],
+    ca: Annotated[Path, Opt(help="The CA's certificate.")],
+    shard: Annotated[str | None, Opt(help="Which part of a named dataset is held here, such as 0/3.")] = None,
+    target: Annotated[str | None, Opt(help="The column to predict, for a CSV file.")] = None,
+    policy: Annotated[Path | None, Opt(help="A TOML file with what may be done with the data.")] = None,
+    state: Annotated[Path, Opt(help="Where this node keeps what was spent of its data.")] = Path("node-state"),
+    runtime_port: Annotated[int, Opt(help="A free port on loopback; nodes of one host need different ones.")] = 9094,
+    data_dir: DataDir = None,
+    retry: Annotated[float, Opt(help="Seconds to go on trying while the server refuses this node.")] = 120.0,
+    show: Show = False,
+) -> None:
+    """Hold data, and train on order as far as the policy allows. Runs until it is stopped."""
+    from gradveil.engines.flower.commands import NodePlaces
+
+    settings = NodeSettings(
+        data=str(Path(data).resolve()) if Path(data).exists() else data,
+        state=str(state.resolve()),
+        shard=shard,
+        target=target,
+        data_dir=None if data_dir is None else str(data_dir.resolve()),
+        policy=None if policy is None else str(policy.resolve()),
+    )
+    places = NodePlaces(
+        federating.existing("ca", ca), federating.existing("key", key), state.resolve(), server, runtime_port
+    )
+    site = Site.open(settings)
+    store.write_json(places.state / NODE, codec.encode(settings))
+    if show:
+        return federating.show_node(places)
+    federating.say(f"{site.dataset.name}: {len(site.dataset.train)} examples to train on; {site.policy.described()}")
+    federating.tend(places, retry)
+
+
+@app.command(hidden=True)
+def worker(
+    state: Annotated[Path, typer.Argument(help="The node's state folder.")],
+    runtime: Annotated[str, Opt(help="host:port of the SuperNode.")],
+) -> None:
+    """Train for the SuperNode of this host; `federate node` starts it."""
+    from gradveil.engines.flower import worker as executor
+
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    site = Site.open(NodeSettings.read(state / NODE))
+    executor.serve(runtime, (state / "superexec.secret").read_bytes(), site.handle)
+
+
+@app.command()
+def demo(
+    nodes: Annotated[int, Opt(help="How many nodes.")] = 3,
+    dataset: Annotated[str, Opt(help="A dataset's name.")] = "digits",
+    method: Annotated[str, Opt(help="A name from `gradveil list methods`.")] = "fed-cdp",
+    rounds: Annotated[int, Opt(help="T.")] = 4,
+    seed: Annotated[int, Opt(help="Decides the first weights and who holds what.")] = 0,
+    data_dir: DataDir = None,
+    out: Annotated[Path | None, Opt(help="The run folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a small plan over a SuperLink and SuperNodes on this machine, with TLS and keys made for the occasion."""
+    from gradveil.experiments.federated import conduct
+
+    if not 1 <= nodes <= DEMO["clients"]:
+        raise BadInput(f"nodes = {nodes}: must lie between 1 and {DEMO['clients']}")
+    given = {**DEMO, "rounds": rounds, "dataset": dataset, "method": method, "seed": seed, "noise_source": "secret"}
+    plan = plans_from(None, given, Tweaks(), data_dir)[0]
+    folder = out or Path("runs") / f"federate-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
+    where = None if data_dir is None else str(data_dir.resolve())
+    held = conduct.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
+    federating.run_folder(folder, None, resume=False)
+    conduct.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, held)
+    federating.demonstrate(plan.dataset, held, folder, as_json)
+
+
+def _listed(name: str, text: str) -> tuple[str, ...]:
+    """Read names with commas between them."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise BadInput(f"{name}: name at least one")
+    return found

@@ -1,0 +1,170 @@
+"""Flower's processes: started in groups of their own, watched, and stopped with all that they started."""
+
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import IO
+
+from gradveil.engines.flower import credentials
+from gradveil.engines.flower.commands import LINK, LOOPBACK, Command, ServerPlaces, environment
+from gradveil.errors import AnswerIsNo
+
+GRACE = 5.0
+KNOWN_KEY = "Public key already in use"
+
+
+class Failed(AnswerIsNo):
+    """A process of Flower did not do what it was started for."""
+
+
+class Crew:
+    """Processes that live and end together; each writes to a log of its own."""
+
+    def __init__(self, logs: Path, home: Path) -> None:
+        self._logs, self._home = logs, home
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        logs.mkdir(parents=True, exist_ok=True)
+        home.mkdir(parents=True, exist_ok=True)
+
+    def start(self, name: str, command: Command) -> subprocess.Popen[bytes]:
+        """Start a process in a group of its own, so that it can be stopped with its children."""
+        with self.log(name).open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment(self._home),
+                start_new_session=True,
+            )
+        self.processes[name] = process
+        return process
+
+    def ask(self, command: Command) -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end."""
+        return subprocess.run(command, env=environment(self._home), capture_output=True, text=True, timeout=120)
+
+    def log(self, name: str) -> Path:
+        """Give the file that a process writes to."""
+        return self._logs / f"{name}.log"
+
+    def last_words(self, name: str, lines: int = 3) -> str:
+        """Give the last lines of a log as one."""
+        said = self.log(name).read_text(errors="replace").split("\n") if self.log(name).exists() else []
+        return " ".join(line.strip() for line in [line for line in said if line.strip()][-lines:])
+
+    def stop(self) -> None:
+        """End all processes and their children: politely, then not."""
+        for process in self.processes.values():
+            _signal(process, signal.SIGTERM)
+        end = time.monotonic() + GRACE
+        for process in self.processes.values():
+            _wait(process, max(0.0, end - time.monotonic()))
+        for process in self.processes.values():
+            _signal(process, signal.SIGKILL)
+            process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signal a whole group, of which the leader may have ended already."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
+
+
+@contextmanager
+def crew(logs: Path, home: Path) -> Iterator[Crew]:
+    """Give a crew that is stopped whatever happens."""
+    hands = Crew(logs, home)
+    try:
+        yield hands
+    finally:
+        hands.stop()
+
+
+def start_server(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
+    """Start the SuperLink and what executes runs; returns when it answers."""
+    write_secret(places.state / "superexec.secret")
+    hands.start("superlink", places.superlink())
+    await_health(hands, places, patience)
+    hands.start("superexec", places.superexec())
+
+
+def await_health(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
+    """Wait until the SuperLink answers over TLS; raises Failed if it ends or stays silent."""
+    end = time.monotonic() + patience
+    while not healthy(places):
+        if hands.processes["superlink"].poll() is not None:
+            raise Failed(f"the SuperLink ended: {hands.last_words('superlink')}")
+        if time.monotonic() > end:
+            raise Failed(f"the SuperLink does not answer after {patience:g} s")
+        time.sleep(0.2)
+
+
+def healthy(places: ServerPlaces) -> bool:
+    """Ask the SuperLink whether it is there, as a client that trusts only our CA."""
+    trust = ssl.create_default_context(cafile=str(places.keys / credentials.CA))
+    link = HTTPSConnection(LOOPBACK, places.port, timeout=2, context=trust)
+    try:
+        link.request("GET", "/health")
+        return link.getresponse().status == 200
+    except (OSError, HTTPException):
+        return False
+    finally:
+        link.close()
+
+
+def register(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...]) -> None:
+    """Make the nodes known; one that is known already stays so."""
+    for node in nodes:
+        done = hands.ask(places.register(node))
+        if done.returncode and KNOWN_KEY not in done.stdout + done.stderr:
+            raise Failed(f"node {node} could not be registered: {_tail(done.stdout + done.stderr)}")
+
+
+def submit(hands: Crew, places: ServerPlaces, folder: Path) -> None:
+    """Submit a run."""
+    done = hands.ask(places.run(folder))
+    if done.returncode:
+        raise Failed(f"Flower did not take the run over {LINK}: {_tail(done.stdout + done.stderr)}")
+
+
+def _tail(text: str) -> str:
+    return " ".join(text.split())[-300:]
+
+
+def write_secret(path: Path) -> None:
+    """Write a new secret for its owner alone, unless there is one."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _private(path) as file:
+        file.write(secrets.token_bytes(32))
+
+
+def _private(path: Path) -> IO[bytes]:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+
+def free_port() -> int:
+    """Find a port of this host that is free now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port

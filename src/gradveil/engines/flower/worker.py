@@ -1,0 +1,108 @@
+"""The node's own executor: it takes orders from its SuperNode and runs the installed package, never code that was sent.
+
+Flower ships an app with every run and would start it anew for every message. Whoever controls the server could then run
+anything beside the data. A SuperNode in process isolation leaves execution to others, and this loop is that other; it
+also keeps compiled programs warm. It stands on parts of flwr that are not public, hence the exact pin.
+"""
+
+import socket
+import time
+import traceback
+from collections.abc import Callable
+from logging import getLogger
+from pathlib import Path
+
+from flwr.app import Context, Error, Message
+from flwr.common.constant import ErrorCode, SubStatus
+from flwr.proto.runtime_pb2 import AcquireTaskRequest
+from flwr.supercore.constant import TaskType
+from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
+from flwr.supercore.retry import make_simple_http_retry_invoker
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
+
+from gradveil.engines.flower import wire
+from gradveil.errors import BadInput
+from gradveil.federation.orders import Answer, Order, Refusal
+
+Handle = Callable[[Order], Answer | Refusal]
+POLL = 0.2
+_PROTECTED = frozenset({"/flwr.proto.Runtime/AcquireTask"})
+_log = getLogger("gradveil.node")
+
+
+def serve(runtime: str, secret: bytes, handle: Handle) -> None:
+    """Take tasks from the SuperNode at `runtime` (host:port) until the process is told to end."""
+    _await_port(runtime)
+    client = _client(runtime, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=_PROTECTED))
+    wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
+    while True:
+        found = client.AcquireTask(wanted)
+        if found.HasField("task") and found.token:
+            do(_client(runtime, RuntimeTokenHttpInterceptor(found.token)), handle)
+        else:
+            time.sleep(POLL)
+
+
+def _await_port(runtime: str) -> None:
+    """Wait until the SuperNode listens; Flower's own retries grow to many seconds."""
+    host, _, port = runtime.rpartition(":")
+    while True:
+        try:
+            with socket.create_connection((host, int(port)), timeout=1):
+                return
+        except OSError:
+            time.sleep(POLL)
+
+
+def do(client: RuntimeHttpClient, handle: Handle) -> None:
+    """Do one task: pull the message, let it be handled, push the reply."""
+    heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    heart.start()
+    context: Context | None = None
+    status, details = SubStatus.FAILED, "no message"
+    try:
+        message, context, _, _ = pull_task_input(client)
+        push_message(client, reply(message, handle), context)
+        status, details = SubStatus.COMPLETED, ""
+    except Exception as error:  # whatever goes wrong with one message must not end the node
+        details = type(error).__name__
+        _log.error("a message could not be answered: %s", place_of(error))
+    finally:
+        push_task_output(client, context, status, details)
+        heart.stop()
+        client.close()
+
+
+def reply(message: Message, handle: Handle) -> Message:
+    """Answer a message. An error tells the server its kind only: its text could hold a record."""
+    try:
+        answer = handle(wire.unpack_order(message.content))
+    except BadInput as error:
+        answer = Refusal(str(error))
+    except Exception as error:
+        _log.error("an order failed: %s", place_of(error))
+        failed = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=type(error).__name__)
+        return Message(failed, reply_to=message)
+    return Message(wire.pack_answer(answer), reply_to=message)
+
+
+def place_of(error: Exception) -> str:
+    """Say what kind of error it is and where it arose, without its text: that could hold a record."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {last.name}, {Path(last.filename).name}:{last.lineno}"
+
+
+def _client(runtime: str, *more: object) -> RuntimeHttpClient:
+    return RuntimeHttpClient.from_server_address(
+        server_address=runtime,
+        insecure=True,  # the SuperNode of this very host, on loopback
+        root_certificates=None,
+        interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"), *more],  # type: ignore[list-item]
+        retry_invoker=make_simple_http_retry_invoker(),
+    )
