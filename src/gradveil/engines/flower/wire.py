@@ -54,6 +54,8 @@ def unpack_order(content: RecordDict) -> Order:
             memory=_leaves(content, "memory"),
             key=None if words["key"] is None else (int(words["key"][0]), int(words["key"][1])),
         )
+    except BadInput:
+        raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise BadInput(f"the order cannot be read ({type(error).__name__})") from error
 
@@ -76,6 +78,8 @@ def unpack_answer(content: RecordDict, like: Answer, clients: int) -> Answer | R
     try:
         update = tuple(_unpacked(content["update"], i, clients, leaf) for i, leaf in enumerate(like.update))
         note = tuple(_leaves(content, "note"))
+    except BadInput:
+        raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, EOFError) as error:
         raise BadInput(f"the answer cannot be read ({type(error).__name__})") from error
     if len(note) != len(like.note):
@@ -107,7 +111,7 @@ def _check(leaf: Array, shape: tuple[int, ...]) -> None:
 
 
 def _dense(leaves: Iterable[Array]) -> ArrayRecord:
-    return ArrayRecord({f"{i}": FlowerArray(np.ascontiguousarray(leaf)) for i, leaf in enumerate(leaves)})
+    return ArrayRecord({f"{i}": FlowerArray(np.asarray(leaf, order="C")) for i, leaf in enumerate(leaves)})
 
 
 def _leaves(content: RecordDict, name: str) -> tuple[Array, ...]:
@@ -119,7 +123,7 @@ def _packed(i: int, leaf: Array) -> dict[str, FlowerArray]:
     """Choose the shorter way: every number, or 4 bytes of position beside each that is not zero."""
     at = np.flatnonzero(leaf)
     if 2 * len(at) >= leaf.size or leaf.size > np.iinfo(np.uint32).max:
-        return {f"{i}": FlowerArray(np.ascontiguousarray(leaf))}
+        return {f"{i}": FlowerArray(np.asarray(leaf, order="C"))}
     values = leaf.reshape(-1)[at]
     return {f"{i}.at": FlowerArray(at.astype(np.uint32)), f"{i}.values": FlowerArray(values)}
 

@@ -1,0 +1,210 @@
+"""The owner of data has the last word: policies, what was spent, and orders that do not fit."""
+
+import json
+import math
+import stat
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from gradveil.accounting.threats import account
+from gradveil.accounting.tight import ADD_REMOVE
+from gradveil.errors import BadInput
+from gradveil.experiments.budget import Budget
+from gradveil.experiments.federated import policy as policies
+from gradveil.experiments.federated.policy import Policy, least_sigma
+from gradveil.experiments.federated.site import NodeSettings, Site, own_population
+from gradveil.experiments.federated.spending import Served, Spending
+from gradveil.federation import server
+from gradveil.federation.orders import Answer, Order, Refusal
+from gradveil.keys import Keys
+from gradveil.methods import FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, NON_PRIVATE
+from gradveil.privacy.schedule import Constant, Exponential
+from gradveil.privacy.sensitivity import Fixed
+
+
+@pytest.fixture
+def site(tmp_path, tiny):
+    def make(policy=Policy(), own=False, place=(0, 3)):  # noqa: B008
+        return Site(tiny(own), policy, Spending(tmp_path / "spending.json"), None if own else place)
+
+    return make
+
+
+def ordered(plan, clients=(0, 3), t=0, **changes):
+    state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
+    given = {
+        "plan": plan, "t": t, "clients": np.array(clients), "place": 0, "places": 3, "shape": (12,),
+        "classes": ("a", "b", "c"), "params": tuple(map(np.asarray, state.params)),
+        "memory": tuple(map(np.asarray, jax.tree.leaves(state.memory))), "key": None,
+    }  # fmt: skip
+    return Order(**given | changes)
+
+
+OBJECTIONS = {
+    "seeded": (Policy(), {"noise_source": policies.NoiseSource.SEEDED}, "seeded"),
+    "method": (Policy(methods=("fed-sdp-client",)), {}, "fed-cdp is not among fed-sdp-client"),
+    "sigma": (Policy(minimum_sigma=6.5), {}, "sigma = 6 "),
+    "decayed sigma": (
+        Policy(minimum_sigma=5.0),
+        {"method": replace(FED_CDP, noise=Exponential(start=15.0, end=4.85))},
+        "sigma",
+    ),
+    "promised noise": (Policy(minimum_sigma=0.1), {"method": FED_SDP}, "sigma = 0 "),
+    "small noise": (Policy(minimum_sigma=1.0), {"method": replace(FED_CDP, sensitivity=Fixed(0.1))}, "sigma = 0.15"),
+    "rounds": (Policy(maximum_rounds=1), {}, "rounds = 2"),
+    "borrowed name": (Policy(methods=("fed-cdp",)), {"method": replace(FED_SDP, name="fed-cdp")}, "not among"),
+    "epsilon": (Policy(maximum_epsilon=0.01), {}, "epsilon ="),
+    "no epsilon": (Policy(maximum_epsilon=100.0), {"method": NON_PRIVATE}, "no finite epsilon"),
+    "epsilon of promised noise": (Policy(maximum_epsilon=100.0), {"method": FED_SDP}, "no finite epsilon"),
+    "delta": (Policy(maximum_epsilon=100.0, maximum_delta=1e-6), {}, "delta ="),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTIONS)
+def test_a_plan_that_breaks_the_policy_is_refused_with_the_reason_and_nothing_is_spent(site, secret, name):
+    policy, changes, said = OBJECTIONS[name]
+    here = site(policy)
+    answer = here.handle(ordered(replace(secret, **changes)))
+    assert isinstance(answer, Refusal)
+    assert said in answer.reason
+    assert here.spending.read() == {}
+
+
+MISFITS = {
+    "dataset": ({"dataset": "other"}, {}, "holds tiny"),
+    "shape": ({}, {"shape": (13,)}, "shape"),
+    "classes": ({}, {"classes": ("a", "b")}, "classes"),
+    "place": ({}, {"place": 1, "clients": np.array([1])}, "part 0 of 3"),
+    "another's client": ({}, {"clients": np.array([0, 1])}, "not held here"),
+    "twice": ({}, {"clients": np.array([0, 0])}, "not held here"),
+    "none": ({}, {"clients": np.array([], np.int64)}, "not held here"),
+    "beyond": ({}, {"clients": np.array([9])}, "not held here"),
+    "round": ({}, {"t": 2}, "round 2"),
+    "negative round": ({}, {"t": -1}, "round -1"),
+    "weights": ({}, {"params": (np.ones(3, np.float32),)}, "do not fit"),
+    "not finite": ({}, {"memory": (), "params": "nan"}, "not finite"),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_an_order_that_does_not_fit_the_data_is_refused_with_the_reason(site, secret, name):
+    plan, changes, said = MISFITS[name]
+    order = ordered(replace(secret, **plan))
+    if changes.get("params") == "nan":
+        changes = changes | {"params": tuple(p * np.nan for p in order.params)}
+    fields = {f: getattr(order, f) for f in Order.__dataclass_fields__}
+    answer = site(Policy()).handle(Order(**fields | changes))
+    assert isinstance(answer, Refusal)
+    assert said in answer.reason
+
+
+def test_what_is_sent_is_written_down_before_for_its_owner_alone(site, secret, monkeypatch):
+    here = site()
+    monkeypatch.setattr(Site, "_train", lambda self, engine, order: here.spending.read())
+    (seen,) = here.handle(ordered(secret)).values()
+    assert seen.rounds == {"0": [0], "3": [0]}
+    assert stat.S_IMODE(here.spending.path.stat().st_mode) == 0o600
+
+
+def test_an_allowed_order_is_answered_with_an_update_a_client(site, secret):
+    answer = site(Policy(methods=("fed-cdp",), minimum_sigma=6.0, maximum_rounds=5)).handle(ordered(secret))
+    assert isinstance(answer, Answer)
+    assert [leaf.shape[0] for leaf in answer.update] == [2, 2]
+
+
+def test_the_limit_of_epsilon_holds_over_rounds_plans_and_restarts(site, secret):
+    plan = replace(secret, rounds=50)
+    budget = Budget(plan, site().dataset, 1)
+    two = account(budget.ledger(50, 2), plan.delta, ADD_REMOVE, "server").epsilon
+    policy = Policy(maximum_epsilon=2.5 * two)
+    answers = [site(policy).handle(ordered(plan, t=t)) for t in range(15)]
+    taken = [isinstance(a, Answer) for a in answers]
+    assert taken == sorted(taken, reverse=True)
+    assert 3 <= sum(taken) < 15
+    another = site(policy).handle(ordered(replace(plan, seed=12, rounds=49)))
+    assert isinstance(another, Refusal)
+    assert "would be spent in all" in another.reason
+
+
+def test_the_limit_of_rounds_counts_every_message_also_repeated_ones(site, secret):
+    here = site(Policy(maximum_rounds=3))
+    answers = [here.handle(ordered(secret, t=t)) for t in (0, 0, 1, 1)]
+    assert [isinstance(a, Answer) for a in answers] == [True, True, True, False]
+    assert "has served its 3 rounds" in answers[-1].reason
+
+
+@pytest.mark.parametrize("method", [FED_CDP, FED_SDP_CLIENT], ids=lambda m: m.name)
+def test_epsilon_is_what_the_accountant_says_of_the_busiest_client(site, secret, method):
+    plan = replace(secret, method=method, rounds=5)
+    served = Served(plan, 2, 1, {"0": [0, 1, 2], "3": [4]})
+    expected = Budget(plan, site().dataset, 1).ledger(4, 3)
+    assert served.epsilon() == pytest.approx(account(expected, plan.delta, ADD_REMOVE, "server").epsilon)
+
+
+def test_a_round_that_is_served_again_costs_again(secret):
+    once, again = (Served(secret, 4, 1, {"0": rounds}).epsilon() for rounds in ([0], [0, 0]))
+    assert 0 < once < again < math.inf
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_sigma_that_reaches_the_server_is_that_of_the_plan_or_none(secret, name):
+    method = METHODS[name].value
+    plan = replace(secret, method=method)
+    given = 0.0 if method.surface == 0 or method.sensitivity == Fixed(0.0) else plan.sigmas().min()
+    if name != "random-noise":  # unclipped: noise without a bound hides nothing
+        assert least_sigma(plan) == pytest.approx(given)
+    else:
+        assert least_sigma(plan) == 0
+
+
+def test_own_rows_are_divided_among_the_nodes_clients_no_row_twice(secret, tiny):
+    population = own_population(secret, tiny(True), 1, 3)
+    held = population.shards[[1, 4, 7]]
+    assert len(np.unique(held)) == held.size == 30
+    assert population.copies == 1
+
+
+def test_a_node_with_too_few_rows_of_its_own_refuses(site, secret):
+    answer = site(own=True).handle(ordered(replace(secret, client_size=50)))
+    assert answer == Refusal("3 clients of 50 examples each need 150, and this node has 130 to train on")
+
+
+def test_own_data_may_bear_any_name(site, secret):
+    assert isinstance(site(own=True).handle(ordered(replace(secret, dataset="clinic.csv"))), Answer)
+
+
+def test_a_policy_is_read_from_toml_strictly(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_text('methods = ["fed-cdp"]\nminimum_sigma = 1\nmaximum_epsilon = 8.0\n')
+    assert policies.read(path) == Policy(methods=("fed-cdp",), minimum_sigma=1.0, maximum_epsilon=8.0)
+    for text in ('methods = ["sdp"]', "minimum_sigma = -1", "maximum_epsilon = 0", "maximal_epsilon = 3"):
+        path.write_text(text)
+        with pytest.raises(BadInput):
+            policies.read(path)
+
+
+@pytest.mark.parametrize("shard", ["3/3", "a/3", "1", "-1/3"])
+def test_a_shard_is_two_numbers(shard):
+    with pytest.raises(BadInput, match="shard"):
+        NodeSettings(data="digits", state="x", shard=shard).place  # noqa: B018
+
+
+def test_a_named_dataset_needs_its_shard(tmp_path):
+    with pytest.raises(BadInput, match="--shard 0/3"):
+        Site.open(NodeSettings(data="digits", state=str(tmp_path)))
+
+
+def test_spending_survives_as_json(tmp_path, secret):
+    spending = Spending(tmp_path / "spending.json")
+    assert spending.spend(Policy(), Served(secret, 4, 1, {}), 0, [2, 5]) is None
+    (one,) = json.loads(spending.path.read_text())["plans"].values()
+    assert one["rounds"] == {"2": [0], "5": [0]}
+    assert Spending(spending.path).read()[next(iter(spending.read()))].plan == secret
+
+
+def test_constant_noise_below_the_minimum_is_refused(secret):
+    low = replace(secret, method=replace(FED_CDP, noise=Constant(0.5)))
+    assert "sigma = 0.5" in Policy(minimum_sigma=1.0).objection(low)
