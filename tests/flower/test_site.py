@@ -43,13 +43,14 @@ def ordered(plan, clients=(0, 3), t=0, **changes):
     return Order(**given | changes)
 
 
+DECAYING = replace(FED_CDP, noise=Exponential(start=15.0, end=4.85))
 OBJECTIONS = {
     "seeded": (Policy(), {"noise_source": policies.NoiseSource.SEEDED}, "seeded"),
     "method": (Policy(methods=("fed-sdp-client",)), {}, "fed-cdp is not among fed-sdp-client"),
     "sigma": (Policy(minimum_sigma=6.5), {}, "sigma = 6 "),
     "decayed sigma": (
         Policy(minimum_sigma=5.0),
-        {"method": replace(FED_CDP, noise=Exponential(start=15.0, end=4.85))},
+        {"method": DECAYING, "rounds": 100},
         "sigma",
     ),
     "promised noise": (Policy(minimum_sigma=0.1), {"method": FED_SDP}, "sigma = 0 "),

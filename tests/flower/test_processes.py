@@ -1,0 +1,258 @@
+"""The same plan over a real SuperLink and SuperNodes on loopback, with TLS: parity, kills, outages, refusals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from gradveil import store
+from gradveil.data.sources import load
+from gradveil.engines.flower import credentials, processes
+from gradveil.engines.flower.commands import NodePlaces
+from gradveil.engines.vectorized import Vectorized
+from gradveil.experiments.federated import conduct, hosting
+from gradveil.experiments.federated.conduct import Federation
+from gradveil.experiments.federated.local import local
+from gradveil.experiments.settings import resolve
+from gradveil.federation import server
+from gradveil.federation.engine import Population
+from gradveil.federation.plan import NoiseSource
+from gradveil.federation.rounds import rounds
+from gradveil.keys import Keys
+from gradveil.methods import FED_CDP
+
+pytestmark = pytest.mark.flower
+DEMO = [sys.executable, "-m", "gradveil", "federate", "demo"]
+NODES = ("site-0", "site-1", "site-2")
+QUIET = lambda sentence: None  # noqa: E731
+
+
+def our_processes():
+    """Give the command lines of all processes of Flower and of gradveil's nodes that this machine runs."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if any(name in line for name in ("flower-super", "flwr-", "federate worker")) and "pytest" not in line:
+                found[int(folder.name)] = line
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_running():
+    before = set(our_processes())
+    yield
+    end = time.monotonic() + 20
+    while (left := set(our_processes()) - before) and time.monotonic() < end:
+        time.sleep(0.5)
+    assert not left, our_processes()
+
+
+@pytest.fixture(scope="module")
+def plan():
+    data = load("synthetic")
+    changes = {"clients": 9, "cohort": 9, "rounds": 2, "local_steps": 3, "batch": 4, "client_size": 20, "seed": 5}
+    return resolve("synthetic", data, FED_CDP, changes)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    path = tmp_path_factory.mktemp("policy") / "policy.toml"
+    path.write_text("allow_seeded = true\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def federation(policy):
+    """A server and three nodes, up for all tests of this module."""
+    with local(NODES, "synthetic", policy=str(policy)) as here:
+        hosting.open_server(here.hands, here.server, NODES, QUIET)
+        for name in NODES:
+            here.start_node(name)
+        yield here
+
+
+def laid_out(plan, folder, **settings):
+    given = {"nodes": NODES, "deadline": 60.0, "patience": 90.0} | settings
+    conduct.lay_out(plan, load("synthetic"), folder, Federation(**given))
+    return folder
+
+
+def lines_of(federation, folder, meanwhile=lambda line: None):
+    """Run a folder to its end; `meanwhile` is called after every round."""
+    hosting.begin(federation.hands, federation.server, folder, QUIET)
+    seen = []
+    for line in hosting.follow(federation.hands, federation.server, folder, QUIET):
+        seen.append(line)
+        meanwhile(line)
+    return seen
+
+
+def in_process(plan):
+    roots = Keys.of(plan.seed, secret=False)
+    data = load("synthetic")
+    state = server.init(plan, data.shape, len(data.classes), roots)
+    *_, last = rounds(plan, Vectorized(plan, Population.of(plan, data)), state, roots)
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(last.state.params)]
+
+
+def test_the_same_plan_and_seed_give_the_same_model_as_in_process(federation, plan, tmp_path):
+    folder = laid_out(plan, tmp_path / "run")
+    lines = lines_of(federation, folder)
+    assert [line["round"] for line in lines] == [0, 1]
+    for line in lines:
+        assert line["nodes"]["missing"] == {}
+        assert set(line["nodes"]["seconds"]) == set(NODES)
+        assert line["nodes"]["bytes_up"] > 0
+        assert line["sensitivity"] is None  # diagnostics stay with the data
+    with np.load(folder / store.PARAMS) as stored:
+        for i, leaf in enumerate(in_process(plan)):
+            np.testing.assert_allclose(stored[f"layer_{i}"], leaf, rtol=0, atol=1e-5)
+    result = store.read_json(folder / store.RESULT)
+    assert result["rounds"] == 2
+    assert result["max_participations"] == 2
+    assert {"plan.toml", "data.json", "environment.json", "metrics.jsonl", "params.npz", "result.json"} <= {
+        path.name for path in folder.iterdir()
+    }
+
+
+def test_a_node_killed_in_a_run_is_missed_by_name_and_used_again_when_it_is_back(federation, plan, tmp_path):
+    folder = laid_out(replace(plan, rounds=12), tmp_path / "run", deadline=15.0)
+    told = []
+
+    def meanwhile(line):
+        missing = line["nodes"]["missing"]
+        told.append(set(missing))
+        if line["round"] == 0:
+            for part in ("supernode", "worker"):
+                os.killpg(federation.hands.processes[f"site-1-{part}"].pid, signal.SIGKILL)
+        # A node that comes back is refused until it was missed for long enough: supervised, it is started again.
+        elif federation.hands.processes["site-1-supernode"].poll() is not None:
+            federation.start_node("site-1")
+
+    try:
+        lines = lines_of(federation, folder, meanwhile)
+    finally:
+        if federation.hands.processes["site-1-supernode"].poll() is not None:
+            federation.start_node("site-1")
+    assert told[0] == set()
+    assert {"site-1"} in told
+    assert all(missing <= {"site-1"} for missing in told)
+    assert told[-1] == set(), told
+    assert store.read_json(folder / store.RESULT)["rounds"] == len(lines) == 12
+    # What the lost node was asked for counts, whether it was answered or not.
+    assert store.read_json(folder / store.RESULT)["max_participations"] == 12
+
+
+def test_a_killed_superlink_is_started_again_with_its_database_and_the_run_goes_on(federation, plan, tmp_path):
+    folder = laid_out(replace(plan, rounds=4), tmp_path / "run")
+    first = federation.hands.processes["superlink"]
+
+    def meanwhile(line):
+        if line["round"] == 0:
+            os.killpg(first.pid, signal.SIGKILL)
+
+    lines = lines_of(federation, folder, meanwhile)
+    assert federation.hands.processes["superlink"] is not first
+    assert [line["round"] for line in lines] == [0, 1, 2, 3]
+    assert store.read_json(folder / store.RESULT)["max_participations"] >= 4
+
+
+def children_of(pid):
+    return [child for child, line in our_processes().items() if "flwr-serverapp" in line and child != pid]
+
+
+def test_a_run_whose_server_died_goes_on_from_its_checkpoint_without_counting_twice(federation, plan, tmp_path):
+    plan = replace(plan, rounds=3)
+    folder = laid_out(plan, tmp_path / "run")
+    hosting.begin(federation.hands, federation.server, folder, QUIET)
+    following = hosting.follow(federation.hands, federation.server, folder, QUIET)
+    assert next(following)["round"] == 0
+    for pid in children_of(0):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(processes.Failed, match="go on with --resume"):
+        list(following)
+    rest = lines_of(federation, folder)
+    assert [line["round"] for line in rest][-1] == 2
+    asked = [json.loads(line) for line in (folder / conduct.JOURNAL).read_text().splitlines()]
+    result = store.read_json(folder / store.RESULT)
+    assert result["rounds"] == 3
+    # Every attempt counts once: three rounds, and the one that was under way when the server died.
+    assert result["max_participations"] == len(asked)
+    assert 3 <= len(asked) <= 4
+
+
+def outcome(command, home, seconds=45):
+    """Run a SuperNode that should be turned away; gives its exit code and what it said."""
+    try:
+        done = subprocess.run(
+            command, env=processes.environment(home), capture_output=True, text=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        return None, str(error.stdout)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_nodes_without_a_registered_key_the_right_ca_or_tls_are_refused_and_told_so(federation, tmp_path):
+    good = federation.nodes["site-0"]
+    credentials.make(tmp_path / "other", ["localhost", "127.0.0.1"], ["stranger"])
+    processes.write_secret(tmp_path / "superexec.secret")
+
+    def supernode(ca, key):
+        return NodePlaces(ca, key, tmp_path, federation.server.address, processes.free_port()).supernode()
+
+    stranger, strange_ca = tmp_path / "other" / "stranger.key", tmp_path / "other" / credentials.CA
+    keyless = supernode(good.ca, stranger)
+    del keyless[keyless.index("--auth-supernode-private-key") :][:2]
+    cases = {
+        "unregistered key": (supernode(good.ca, stranger), "Failed to activate SuperNode"),
+        "another CA": (supernode(strange_ca, good.key), "CERTIFICATE_VERIFY_FAILED"),
+        "no CA": ([part for part in supernode(good.ca, good.key) if part not in ("--root-certificates", str(good.ca))],
+                  "CERTIFICATE_VERIFY_FAILED"),
+    }  # fmt: skip
+    for name, (command, said) in cases.items():
+        code, text = outcome(command, tmp_path / "home")
+        assert code not in (0, None), (name, text)
+        assert said in text, (name, text)
+
+
+def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):
+    before = set(our_processes())
+    done = subprocess.run(
+        [*DEMO, "--nodes", "2", "--rounds", "2", "--json", "--out", "run"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["rounds"], answer["noise_source"]) == (2, "secret")
+    assert "round 2:" in done.stderr
+    assert set(our_processes()) <= before
+
+
+def test_an_interrupted_demo_stops_all_that_it_started(tmp_path):
+    before = set(our_processes())
+    command = [*DEMO, "--rounds", "50", "--out", "run"]
+    demo = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in demo.stderr:
+        if "round 1:" in line:
+            break
+    assert set(our_processes()) - before
+    demo.send_signal(signal.SIGINT)
+    _, said = demo.communicate(timeout=60)
+    assert demo.returncode == 130, said
+    assert set(our_processes()) <= before
+
+
+def test_noise_is_secret_unless_a_plan_says_otherwise(plan):
+    assert plan.noise_source is NoiseSource.SEEDED  # these tests ask for parity, and their nodes allow it
