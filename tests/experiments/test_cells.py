@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gradveil.experiments.tables import claims
+from gradveil.experiments.tables import claims, judging
 from gradveil.experiments.tables.arithmetic import rounds_until_spent
 from gradveil.experiments.tables.catalogue import TABLES
 from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fill
@@ -137,13 +137,13 @@ def test_victims_of_one_seed_share_a_network_so_the_spread_between_seeds_counts(
     ],
 )
 def test_an_order_is_judged_by_two_standard_errors(pairs, verdict):
-    assert claims.ahead(iter(pairs)) == verdict
+    assert judging.ahead(iter(pairs)) == verdict
 
 
 def test_many_pairs_need_a_larger_distance_each():
     apart = ((0.5, 0.01), (0.5 + 0.029, 0.01))  # 2.05 joint errors
-    assert claims.ahead([apart]) == "fails"
-    assert claims.ahead([apart] * 80) == "undecided"
+    assert judging.ahead([apart]) == "fails"
+    assert judging.ahead([apart] * 80) == "undecided"
 
 
 def filled_table(name, numbers, scale="paper"):
@@ -175,6 +175,8 @@ def filled_table(name, numbers, scale="paper"):
         (15, "attack-settings", lambda r, c: 0.4 if r[0] == "after round 0" else 0.1, "fails"),
         (16, "limitations", lambda r, c: float(int(r[0].split()[1].strip("%")) <= 40) if "%" in r[0] else 0.0, "holds"),
         (16, "limitations", lambda r, c: 1.0, "fails"),
+        (19, "privacy-fixed-rounds", lambda r, c: 0.9 if r[0] == "fed-sdp" else 0.8, "fails"),
+        (19, "privacy-fixed-rounds", lambda r, c: 0.8, "undecided"),
     ],
 )
 def test_a_claim_is_judged_by_the_cells_it_is_about(claim, table, numbers, verdict):

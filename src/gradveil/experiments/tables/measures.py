@@ -49,6 +49,12 @@ def sound(record: Record) -> str:
     return ""
 
 
+def sound_epsilon(records: list[Record]) -> Answer:
+    """Give the epsilon of a plan that was accounted soundly, or the word none."""
+    (held,) = records[0]["guarantees"]
+    return Answer(held["epsilon"] if held["finite"] else "none", guarantee=sound(records[0]))
+
+
 def _over_victims(name: str) -> Measure:
     """Average a number over the victims of each seed, then over seeds.
 
@@ -140,6 +146,7 @@ def rounds(records: list[Record]) -> Answer:
 MEASURES: dict[str, Measure] = {
     "accuracy": accuracy,
     "rounds": rounds,
+    "sound epsilon": sound_epsilon,
     "success": success,
     "rmse": _over_victims("rmse"),
     "rmse unclamped": _over_victims("rmse_unclamped"),

@@ -89,6 +89,17 @@ class Attacked(_OfPlan):
         return replace(self, seed=seed, plan=replace(self.plan, seed=seed))
 
 
+@dataclass(frozen=True, slots=True)
+class Sound(_OfPlan):
+    """Account a whole plan soundly without training it."""
+
+    plan: Plan
+
+    def seeded(self, seed: int) -> Any:
+        """Stay as it is."""
+        return self
+
+
 class _Arithmetic:
     """A work that needs no data and no seed."""
 

@@ -1,12 +1,11 @@
 """Who does the works: each kind has one function, given the data and the shelf."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from gradveil import codec, store
+from gradveil import store
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
@@ -17,11 +16,13 @@ from gradveil.engines.cache import let_go_of_programs
 from gradveil.errors import BadInput
 from gradveil.experiments import attacking, runner, scenes
 from gradveil.experiments.attacking import Outcome
+from gradveil.experiments.budget import Budget, expected_participations
 from gradveil.experiments.runner import Options
 from gradveil.experiments.scenes import Scene
 from gradveil.experiments.tables import arithmetic
 from gradveil.experiments.tables.shelf import Shelf
 from gradveil.experiments.tables.timing import seconds_per_step
+from gradveil.experiments.tables.training_records import diverged, trained
 from gradveil.experiments.tables.works import (
     Account,
     Attacked,
@@ -29,13 +30,14 @@ from gradveil.experiments.tables.works import (
     Record,
     Setting,
     Size,
+    Sound,
     Timed,
     Training,
     Tuned,
     Work,
     key_of,
 )  # fmt: skip
-from gradveil.federation.evaluate import score
+from gradveil.federation.engine import Population
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import Diverged
@@ -112,6 +114,8 @@ class Workshop:
                 return self._attack(work)
             case Timed(plan):
                 return {"seconds": seconds_per_step(plan, self.data(plan.dataset))}
+            case Sound():
+                return self._sound(work.plan)
             case Account():
                 return {"value": arithmetic.epsilon(work)}
             case Exhausted():
@@ -131,14 +135,20 @@ class Workshop:
             for line in runner.proceed(run):
                 self.tell(f"{plan.method.name} {plan.dataset}: round {line['round'] + 1} of {plan.rounds}")
         except Diverged:
-            return _diverged(run)
-        return _trained(run) | {"guarantees": [self._guarantee(run)]}
+            return diverged(run)
+        return trained(run) | {"guarantees": [self._guarantee(run)]}
 
     def _guarantee(self, run: runner.Run) -> Record:
         """Account one adversary: the server, or for noise that only the server adds, whoever sees the model."""
         plan, most = run.plan, int(run.state.participations.max())
-        threat = "client-central" if plan.method.surface is Surface.SERVER else "server"
-        return account(run.budget.ledger(run.state.round, most), plan.delta, ADD_REMOVE, threat).plain()
+        return account(run.budget.ledger(run.state.round, most), plan.delta, ADD_REMOVE, _adversary(plan)).plain()
+
+    def _sound(self, plan: Plan) -> Record:
+        """Account a whole plan without training it, for a client that is drawn as often as the busiest is."""
+        dataset = self.data(plan.dataset)
+        budget = Budget(plan, dataset, Population.of(plan, dataset).copies)
+        held = budget.ledger(plan.rounds, expected_participations(plan))
+        return {"guarantees": [account(held, plan.delta, ADD_REMOVE, _adversary(plan)).plain()]}
 
     def _tune(self, work: Tuned) -> Record:
         tried = {
@@ -187,37 +197,6 @@ class Workshop:
         return scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, work.view), (work.round,))
 
 
-def _trained(run: runner.Run) -> Record:
-    accuracy, n = float(run.lines[-1]["accuracy"]), len(run.dataset.test)
-    return {
-        "accuracy": accuracy,
-        "held_out": _held_out(run),
-        "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 1 / n) / n),
-        "majority": run.dataset.majority_baseline(),
-        "rounds": run.state.round,
-        "seconds": run.seconds,
-        "learning_rate": run.plan.learning_rate,
-        "curve": [line["accuracy"] for line in run.lines],
-        "sensitivity": [line["sensitivity"] for line in run.lines],
-        "plan_sha256": codec.digest(run.plan),
-        "diverged": False,
-    }
-
-
-def _held_out(run: runner.Run) -> float | None:
-    """Score the final model on the split held out for choices, where there is one."""
-    split = run.dataset.validation
-    return None if split is None else score(run.plan.model, run.state.params, split).accuracy
-
-
-def _diverged(run: runner.Run) -> Record:
-    """Tell of a run that ended in no number: it has no accuracy."""
-    return {
-        "accuracy": None,
-        "held_out": None,
-        "rounds": run.state.round,
-        "learning_rate": run.plan.learning_rate,
-        "curve": [line["accuracy"] for line in run.lines],
-        "guarantees": [],
-        "diverged": True,
-    }
+def _adversary(plan: Plan) -> str:
+    """Name whom a method can hold off at best: the server, or where only that adds noise, whoever sees the models."""
+    return "client-central" if plan.method.surface is Surface.SERVER else "server"
