@@ -291,3 +291,14 @@ def test_a_page_on_which_all_agrees_says_so():
     text = results([("t", "T", [cell(answer=Answer(0.98, 0.01)), cell(("s",))], ())], {"date": "today"})
     last = text.partition("## Cells that do not reproduce, and why\n")[2]
     assert last.strip() == "There are none: every cell that can be compared agrees."
+
+
+def test_the_page_says_what_was_reached_at_which_honest_epsilon():
+    reached = cell(("sigma = 0.5", "fed-cdp"), ("accuracy",), "0.95", Answer(0.9, 0.01, guarantee="epsilon 40 for one"))
+    plain_run = cell(("no noise", "non-private"), ("accuracy",), "0.98", Answer(0.97, 0.01))
+    page = results([("noise-scale at paper scale", "t", [reached, plain_run], ())], {})
+    section = page.split("## What is reached, and at which honest epsilon")[1].split("##")[0]
+    assert "sigma = 0.5 / fed-cdp: accuracy 0.90" in section
+    assert "epsilon 40 for one" in section
+    assert "nothing is promised" in section
+    assert "honest epsilon" not in results([("claims", "t", [reached], ())], {})

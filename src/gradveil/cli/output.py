@@ -32,7 +32,10 @@ def console() -> Console:
 
 @contextmanager
 def bar(label: str, total: int, done: int) -> Iterator[Any]:
-    """Show a progress bar with the time left on standard error, only on a terminal."""
+    """Show a progress bar with the time left on standard error, only on a terminal.
+
+    Gives a function of a note and of the steps done, one unless given.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -44,4 +47,4 @@ def bar(label: str, total: int, done: int) -> Iterator[Any]:
     )
     with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(label, total=total, completed=done, note="")
-        yield lambda note: progress.update(task, advance=1, note=note)
+        yield lambda note, steps=1: progress.update(task, advance=steps, note=note)

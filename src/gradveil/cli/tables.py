@@ -104,8 +104,10 @@ def _fill(
     The claims are judged by the cells of other tables, which are filled for them if they were not asked for.
     """
     wanted = [one for one in laid.values() if one.name != "claims"] or [TABLES[n][0](scale) for n in claims.NEEDS]
-    driver, filled = Driver(Workshop(shelf, data, draw=gallery_of), scale, seeds), {}
+    filled = {}
     with bar("tables", sum(len(one.cells) for one in wanted), 0) as advance:
+        workshop = Workshop(shelf, data, tell=lambda note: advance(note, 0), draw=gallery_of)
+        driver = Driver(workshop, scale, seeds)
         for one in wanted:
             filled[one.name] = driver.fill(one, partial(_advance, advance, one.name))
             _write(shelf.folder / scale.name, one, filled[one.name])
