@@ -11,6 +11,7 @@ from gradveil import store
 from gradveil.cli.output import table
 from gradveil.experiments.attacking import Outcome
 from gradveil.experiments.scenes import Scene
+from gradveil.reports.exhibits import Exhibit
 from gradveil.reports.galleries import gallery_of
 
 
@@ -23,12 +24,13 @@ class Saved:
 
 
 def save(outcome: Outcome, scene: Scene, folder: Path) -> Saved:
-    """Write the record, and the gallery of built-in pictures; true records of one's own data are never written."""
+    """Write the record, what the attack has to show for its owner alone, and the gallery of built-in pictures."""
     r = outcome.record
     name = f"{Path(r['dataset']).stem}-{r['method']}-{r['surface']}-{r['view']}-{r['attack']}-round{r['round']}"
     name += f"-{_mark(r)}"
     record, picture = folder / f"{name}.json", folder / f"{name}.png"
     store.write_json(record, r)
+    Exhibit.of(outcome).save(folder / f"{name}.npz")
     if not scene.dataset.is_image or scene.dataset.own:
         return Saved(record, None)
     store.write(picture, gallery_of(outcome))

@@ -160,6 +160,8 @@ def _taken_up(out: Path | None, data_dir: Path | None, options: Options) -> list
     folders = [out] if (out / store.PLAN).exists() else several
     if not folders:
         raise BadInput(f"out = {str(out)!r}: holds no run to go on with")
+    if (out / "federation.json").exists():
+        raise BadInput(f"out = {str(out)!r}: is run by nodes; go on with `gradveil federate server --resume`")
     return [_prepared(store.read_plan(folder), folder, data_dir, options) for folder in folders]
 
 

@@ -232,6 +232,7 @@ def _line(run: Run, done: Round, seconds: float) -> Line:
         "clipped_share": _known(float(measures.clipped)),
         "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
         "cohort": len(done.cohort),
+        "max_participations": int(done.state.participations.max()),
         **_spent(run, done),
         "norm_quantiles": _probe(run.population, run.plan, done) if plan.method.idle else None,
         "seconds": seconds + time.perf_counter() - began,

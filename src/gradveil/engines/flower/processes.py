@@ -35,7 +35,12 @@ class Crew:
         home.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, command: Command) -> subprocess.Popen[bytes]:
-        """Start a process in a group of its own, so that it can be stopped with its children."""
+        """Start a process in a group of its own, so that it can be stopped with its children.
+
+        Whatever is left of an earlier one of this name is ended first.
+        """
+        if name in self.processes:
+            _end(self.processes[name])
         with self.log(name).open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -69,8 +74,13 @@ class Crew:
         for process in self.processes.values():
             _wait(process, max(0.0, end - time.monotonic()))
         for process in self.processes.values():
-            _signal(process, signal.SIGKILL)
-            process.wait()
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a group."""
+    _signal(process, signal.SIGKILL)
+    process.wait()
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -1,0 +1,102 @@
+"""Everything that a run folder holds, read once: what pages and cards are made of."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradveil import store
+from gradveil.errors import BadInput
+from gradveil.federation.plan import Plan
+from gradveil.reports.exhibits import Exhibit
+
+Record = dict[str, Any]
+SURFACES = (2, 1, 0)
+"""In the order that a gradient passes them: in training, as an update, at the server."""
+WHERE = {2: "in local training", 1: "at the client's update", 0: "at the server"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """An attack on a run: its record, and what it has to show if that was kept."""
+
+    record: Record
+    exhibit: Exhibit | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """A run as its folder tells it; result is None while it is not over."""
+
+    folder: Path
+    plan: Plan
+    lines: list[Record]
+    result: Record | None
+    data: Record
+    environment: Record
+    attacks: list[Shown]
+
+    @property
+    def method(self) -> str:
+        """Name the protection."""
+        return self.plan.method.name
+
+    @property
+    def own(self) -> bool:
+        """Whether it was trained on a user's own data, of which nothing is shown unasked."""
+        return bool(self.data["own"])
+
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy of the last round."""
+        return self.lines[-1]["accuracy"] if self.lines else None
+
+    @property
+    def guarantee(self) -> Record | None:
+        """What holds against the adversary that the plan names."""
+        held = [] if self.result is None else self.result["guarantees"]
+        return next((g for g in held if g["threat_model"] == self.plan.threat_model), None)
+
+    def strongest(self, surface: int) -> Shown | None:
+        """Give the attack that gained most at a surface."""
+        there = [one for one in self.attacks if one.record["surface"] == surface]
+        return max(there, key=lambda one: one.record["gain"], default=None)
+
+    @property
+    def leakage(self) -> float | None:
+        """The largest share of the prior-only error that any attack took away, at any surface; 0 if none gained."""
+        gained = [max(0.0, one.record["gain"]) / one.record["prior_rmse"] for one in self.attacks]
+        return max(gained, default=None)
+
+
+def gather(folder: Path) -> Evidence:
+    """Read a run folder."""
+    if not (folder / store.PLAN).exists():
+        raise BadInput(f"{str(folder)!r}: is not a run folder")
+    finished = folder / store.RESULT
+    return Evidence(
+        folder=folder,
+        plan=store.read_plan(folder),
+        lines=store.read_metrics(folder),
+        result=store.read_json(finished) if finished.exists() else None,
+        data=store.read_json(folder / store.DATA),
+        environment=store.read_json(folder / "environment.json"),
+        attacks=list(_attacks(folder / "attacks")),
+    )
+
+
+def _attacks(folder: Path) -> Iterable[Shown]:
+    for path in sorted(folder.glob("*.json")):
+        exhibit = path.with_suffix(".npz")
+        yield Shown(json.loads(path.read_text(encoding="utf-8")), Exhibit.load(exhibit) if exhibit.exists() else None)
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """Give the run folders that a path stands for: itself, or the runs of a demonstration below it."""
+    if (folder / store.PLAN).exists():
+        return [folder]
+    below = sorted(path.parent for path in folder.glob(f"*/{store.PLAN}"))
+    if not below:
+        raise BadInput(f"{str(folder)!r}: is not a run folder, and holds none")
+    return below

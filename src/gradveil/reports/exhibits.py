@@ -1,0 +1,93 @@
+"""What an attack has to show: of some victims the truth, the guess at several moments, and a guess that reads nothing.
+
+Kept beside the attack's record in a file that only its owner can read, since it holds true records.
+"""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradveil import store
+from gradveil.attacks.score import limits, prior_guess
+from gradveil.experiments.attacking import Outcome
+from gradveil.reports.pictures import frames
+
+ROWS, MOMENTS = 6, 5
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exhibit:
+    """Up to six victims of one attack.
+
+    truth: float32 [v, ...]. guesses: [v, m, ...], clamped, those nearest to the truth in a batch. prior: [v, ...], of a
+    guesser who reads no gradient. iterations: [v, m]. errors, prior_errors: RMSE [v]. clients: [v]. columns: for rows
+    of tables, the name, first and last place of every feature.
+    """
+
+    truth: Array
+    guesses: Array
+    prior: Array
+    iterations: Array
+    errors: Array
+    prior_errors: Array
+    clients: Array
+    columns: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def is_image(self) -> bool:
+        """Whether the victims are pictures."""
+        return self.truth.ndim == 4
+
+    @staticmethod
+    def of(outcome: Outcome, rows: int = ROWS, moments: int = MOMENTS) -> "Exhibit":
+        """Choose what to show of an attack."""
+        count = min(moments, max(len(found.x) for found in outcome.founds))
+        shown = [_victim(outcome, i, count) for i in range(min(rows, len(outcome.founds)))]
+        parts = {name: np.stack([one[name] for one in shown]) for name in shown[0]}
+        columns = tuple((c.name, c.start, c.stop) for c in outcome.leaks[0].stage.columns)
+        return Exhibit(**parts, columns=columns)
+
+    def save(self, path: Path) -> None:
+        """Write it as plain arrays, for its owner alone."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        names = np.array([name for name, _, _ in self.columns], dtype=np.str_)
+        places = np.array([place for _, *place in self.columns], np.int32).reshape(-1, 2)
+        store.write(path, store.npz({**arrays, "column_names": names, "column_places": places}), owner_only=True)
+
+    @staticmethod
+    def load(path: Path) -> "Exhibit":
+        """Read what `save` wrote; nothing pickled is opened."""
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            columns = zip(file["column_names"].tolist(), file["column_places"].tolist(), strict=True)
+            return Exhibit(*(file[name] for name in _ARRAYS), tuple((n, int(a), int(b)) for n, (a, b) in columns))
+
+
+_ARRAYS = ("truth", "guesses", "prior", "iterations", "errors", "prior_errors", "clients")
+
+
+def _victim(outcome: Outcome, i: int, moments: int) -> dict[str, Any]:
+    """Show the first example of a victim: the guess that came nearest to it, at several moments."""
+    found, truth, leak = outcome.founds[i], outcome.truths[i].x[0], outcome.leaks[i]
+    low, high = limits(leak)
+    errors = [_rmse(np.clip(guess, low, high), truth) for guess in found.x[-1]]
+    nearest = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
+    last = len(found.x) - 1
+    at = np.sort(np.resize(frames(len(found.x), moments) if moments > 1 else (last,), moments))
+    guess = prior_guess(leak)
+    return {
+        "truth": truth.astype(np.float32),
+        "guesses": np.stack([np.clip(np.nan_to_num(found.x[s][nearest]), low, high) for s in at]).astype(np.float32),
+        "prior": guess.astype(np.float32),
+        "iterations": found.iterations[at].astype(np.int64),
+        "errors": np.float64(errors[nearest]),
+        "prior_errors": np.float64(_rmse(guess, truth)),
+        "clients": np.int64(outcome.clients[i]),
+    }
+
+
+def _rmse(one: Array, other: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(one - other))))

@@ -1,0 +1,132 @@
+"""The figures of a run's page: how it learned, how noise followed the gradient, and what was spent."""
+
+import time
+from collections.abc import Sequence
+
+from gradveil.accounting.as_paper import as_the_paper_accounts
+from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.tight import ADD_REMOVE
+from gradveil.federation import ledger as translator
+from gradveil.reports.charts import Chart, Line, curves, scatter
+from gradveil.reports.evidence import Evidence
+
+SECONDS = 1.5
+"""Time for accounting again on the way; the end is always known from the result."""
+
+
+def learning(run: Evidence, beside: Sequence[Evidence]) -> list[Chart]:
+    """Draw accuracy and loss over rounds, beside other runs."""
+    runs = [run, *beside]
+    last = f"{run.accuracy:.3f} after round {len(run.lines)}" if run.accuracy is not None else "none yet"
+    charts = [
+        curves(
+            "Accuracy", "round", "accuracy on test examples (share)",
+            [_line(r, "accuracy") for r in runs], f"Accuracy over rounds; {run.method} ends at {last}.",
+        ),
+        curves(
+            "Loss", "round", "cross-entropy on test examples (nats)",
+            [_line(r, "loss") for r in runs], f"Loss over rounds of {', '.join(r.method for r in runs)}.",
+        ),
+    ]  # fmt: skip
+    return charts if run.lines else []
+
+
+def noise(run: Evidence) -> list[Chart]:
+    """Draw sigma, the sensitivity that scales it, and the norms it follows."""
+    if run.plan.method.noise.silent or not any(line["sensitivity"] for line in run.lines):
+        return []
+    first, last = run.lines[0]["sensitivity"], run.lines[-1]["sensitivity"]
+    return [
+        curves(
+            "Noise scale", "round", "sigma (multiples of S)", [_line(run, "sigma", "sigma")],
+            f"Sigma over rounds, from {run.lines[0]['sigma']:.3g} to {run.lines[-1]['sigma']:.3g}.",
+        ),
+        curves(
+            "Noise follows the gradient", "round", "l2 norm",
+            [_line(run, "sensitivity", "sensitivity S"), _line(run, "clip", "clipping bound C"),
+             _line(run, "unit_norm", "mean norm before clipping")],
+            f"The sensitivity that scales the noise, from {first or 0:.3g} to {last or 0:.3g}, beside the clipping bound "
+            "and the mean norm of a unit.",
+        ),
+    ]  # fmt: skip
+
+
+def spending(run: Evidence) -> list[Chart]:
+    """Draw epsilon over rounds: sound ones by adversary, and the paper's by accountant."""
+    lines = [line for line in (_spent(run), *_by_adversary(run)) if line is not None]
+    charts = []
+    if lines:
+        says = "; ".join(f"{line.name} ends at {line.y[-1]:.3g}" for line in lines)
+        charts.append(curves("Epsilon spent, sound", "round", "epsilon", lines, says + ".", run.plan.max_epsilon))
+    paper = _as_paper(run)
+    if paper:
+        says = "; ".join(f"{line.name} ends at {line.y[-1]:.3g}" for line in paper)
+        title = "Epsilon as the paper accounts (not a guarantee)"
+        charts.append(curves(title, "round", "epsilon", paper, says + ".", log=True))
+    return charts
+
+
+def tradeoff(runs: Sequence[Evidence]) -> list[Chart]:
+    """Draw accuracy against leakage against epsilon."""
+    points = [
+        (r.method, r.leakage, r.accuracy, r.guarantee["epsilon"] if r.guarantee and r.guarantee["finite"] else None)
+        for r in runs
+        if r.leakage is not None and r.accuracy is not None
+    ]
+    says = "; ".join(f"{name}: accuracy {a:.3f}, leakage {x:.3f}" for name, x, a, _ in points)
+    return [scatter("Accuracy against leakage", points, says + ".")] if points else []
+
+
+def _line(run: Evidence, key: str, name: str | None = None) -> Line:
+    return Line(name or run.method, [line["round"] + 1 for line in run.lines], [line[key] for line in run.lines])
+
+
+def _spent(run: Evidence) -> Line | None:
+    """Read what training itself accounted, against the adversary of the plan."""
+    there = [(line["round"] + 1, line["spent"]["epsilon"]) for line in run.lines if line["spent"] is not None]
+    finite = [(t, epsilon) for t, epsilon in there if epsilon is not None]
+    if not finite:
+        return None
+    return Line(f"{run.plan.threat_model} ({run.plan.accountant})", *map(list, zip(*finite, strict=True)))
+
+
+def _by_adversary(run: Evidence) -> list[Line]:
+    """Account some rounds against the other adversaries, as far as time allows; the last is in the result."""
+    if run.result is None:
+        return []
+    began, lines = time.perf_counter(), []
+    for held in run.result["guarantees"]:
+        if not held["finite"] or held["threat_model"] == run.plan.threat_model:
+            continue
+        points = [(len(run.lines), held["epsilon"])]
+        for line in run.lines[len(run.lines) // 2 :: max(1, len(run.lines))]:
+            if time.perf_counter() - began < SECONDS and line["round"] + 1 < len(run.lines):
+                points.insert(0, (line["round"] + 1, _epsilon(run, line, held["threat_model"])))
+        lines.append(Line(held["threat_model"], *map(list, zip(*points, strict=True))))
+    return lines
+
+
+def _ledger(run: Evidence, rounds: int, participations: int) -> Ledger:
+    layers = translator.layer_count(run.plan, tuple(run.data["shape"]), len(run.data["classes"]))
+    copies = 1 if run.result is None else int(run.result["copies"])
+    releases = [r for t in range(rounds) for r in translator.releases(run.plan, t, layers, copies)]
+    return Ledger(tuple(releases), participations, run.plan.noise_source.value)
+
+
+def _epsilon(run: Evidence, line: dict[str, float], threat: str) -> float:
+    held = _ledger(run, int(line["round"]) + 1, int(line["max_participations"]))
+    return account(held, run.plan.delta, ADD_REMOVE, threat).epsilon
+
+
+def _as_paper(run: Evidence) -> list[Line]:
+    if run.plan.method.noise.silent or not run.lines:
+        return []
+    at = sorted({max(1, round(len(run.lines) * share)) for share in (0.1, 0.25, 0.5, 0.75, 1.0)})
+    examples = int(run.data["examples"]["train"])
+    figures = [as_the_paper_accounts(_ledger(run, t, t), run.plan.delta, examples) for t in at]
+    names = {"moments": "moments", "base": "base composition", "advanced": "advanced composition", "zcdp": "zCDP"}
+    return [
+        Line(name, at, [f.get(key) for f in figures])
+        for key, name in names.items()
+        if all(isinstance(f.get(key), float) for f in figures)
+    ]

@@ -1,0 +1,81 @@
+"""Sentences about a run for people who are no specialists."""
+
+from typing import Any
+
+from gradveil.reports.evidence import WHERE, Evidence
+
+Record = dict[str, Any]
+WHOM = {
+    "central": "whoever sees only the models",
+    "central-visible": "whoever sees only the models and can tell who took part",
+    "server": "a curious server",
+    "type2-secret": "whoever sees every noised step of training",
+    "type2-known": "whoever sees every noised step and knows who is in each batch",
+    "client-central": "whoever sees only the models, for all records of a client at once",
+    "client-server": "a curious server, for all records of a client at once",
+}
+
+
+def headline(run: Evidence) -> str:
+    """Say in one sentence how good the model is, what is promised, and what attackers got."""
+    return f"{_learned(run)}; {_promised(run)}; {_leaked(run)}."
+
+
+def _learned(run: Evidence) -> str:
+    if run.accuracy is None:
+        return f"Under {run.method} nothing is trained yet"
+    rounds = f"after {len(run.lines)} of {run.plan.rounds} rounds" if run.result is None else "in the end"
+    return f"Trained under {run.method}, the model is right about {run.accuracy:.0%} of unseen examples {rounds}"
+
+
+def _promised(run: Evidence) -> str:
+    held = run.guarantee
+    if held is None:
+        return "what can be promised is settled when training ends"
+    whom = WHOM[held["threat_model"]]
+    if not held["finite"]:
+        return f"no mathematical promise of privacy holds against {whom}"
+    return (
+        f"against {whom} the presence of one {held['unit']} changes the odds of anything seen by a factor of at most "
+        f"e to the {held['epsilon']:.3g}{_strength(held['epsilon'])}"
+    )
+
+
+def _strength(epsilon: float) -> str:
+    """Say what the size of an epsilon is commonly called."""
+    if epsilon <= 1:
+        return " (a strong promise)"
+    return " (a moderate promise)" if epsilon <= 10 else " (a weak promise)"
+
+
+def _leaked(run: Evidence) -> str:
+    if not run.attacks:
+        return "it was not attacked"
+    open_ = [s for s in WHERE if (best := run.strongest(s)) is not None and best.record["resilient"] is False]
+    tried = [s for s in WHERE if run.strongest(s) is not None]
+    if not open_:
+        return f"our attacks ({', '.join(WHERE[s] for s in tried)}) learned no more than a guess without gradients"
+    return f"our attacks learned something of the data {' and '.join(WHERE[s] for s in open_)}"
+
+
+def outcome(record: Record) -> str:
+    """Say in a sentence what one attack made of what it read."""
+    mean, prior = record["mean_rmse"], record["prior_rmse"]
+    if record["resilient"] is None:
+        judged = "one victim is too few to tell it from chance"
+    else:
+        judged = "no better than a guess without gradients" if record["resilient"] else "better than a guess can be"
+    told = f"{record['attack']}: error {mean:.3f} where a guess has {prior:.3f}, {judged}"
+    if record["candidates"]:
+        first = record["candidates"][0]
+        told += f"; told the record from {first['n'] - 1} others {first['success']:.0%} of the time (chance {first['chance']:.0%})"
+    return told
+
+
+def badge(record: Record | None) -> tuple[str, str]:
+    """Give a word and a class for a surface: not tried, holds, leaks."""
+    if record is None:
+        return "not attacked", "none"
+    if record["resilient"] is None:
+        return "unclear", "none"
+    return ("holds", "holds") if record["resilient"] else ("leaks", "leaks")
