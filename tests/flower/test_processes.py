@@ -192,6 +192,51 @@ def test_a_run_whose_server_died_goes_on_from_its_checkpoint_without_counting_tw
     assert 3 <= len(asked) <= 4
 
 
+ROGUE = """
+import sys, time
+import numpy as np
+from gradveil.engines.flower import worker
+from gradveil.experiments.federated.site import NODE, NodeSettings, Site
+from gradveil.federation.orders import Answer
+from pathlib import Path
+
+state = Path(sys.argv[1])
+site = Site.open(NodeSettings.read(state / NODE))
+faults = [
+    lambda leaf: leaf * np.nan,
+    lambda leaf: leaf[..., :1],
+    lambda leaf: np.ones((3, 4_000_000), np.float32),
+    lambda leaf: leaf.astype(np.float64),
+]
+
+def handle(order):
+    honest = site.handle(order)
+    if order.t == len(faults):
+        raise ValueError(f"the first row is {site.dataset.train.x[0]}")
+    if order.t > len(faults):
+        time.sleep(60)
+    return Answer(tuple(map(faults[order.t % len(faults)], honest.update)), honest.note)
+
+worker.serve(sys.argv[2], (state / "superexec.secret").read_bytes(), handle)
+"""
+
+
+def test_a_node_that_answers_nonsense_or_late_is_named_each_time_and_never_heard(federation, plan, tmp_path):
+    folder = laid_out(replace(plan, rounds=6), tmp_path / "run", deadline=25.0)
+    places = federation.nodes["site-2"]
+    federation.hands.start("site-2-worker", [sys.executable, "-c", ROGUE, str(places.state), places.address])
+    try:
+        said = [line["nodes"]["missing"]["site-2"] for line in lines_of(federation, folder)]
+    finally:
+        federation.hands.start("site-2-worker", places.worker())
+    for text, expected in zip(
+        said, ("not finite", "shape", "shape", "float64", "Flower error", "no answer within 25 s"), strict=True
+    ):
+        assert expected in text, said
+    with np.load(folder / store.PARAMS) as stored:
+        assert all(np.isfinite(stored[name]).all() for name in stored.files)
+
+
 def outcome(command, home, seconds=45):
     """Run a SuperNode that should be turned away; gives its exit code and what it said."""
     try:
@@ -224,6 +269,19 @@ def test_nodes_without_a_registered_key_the_right_ca_or_tls_are_refused_and_told
         code, text = outcome(command, tmp_path / "home")
         assert code not in (0, None), (name, text)
         assert said in text, (name, text)
+
+
+def test_logs_hold_no_secret_and_no_record(federation):
+    secrets = [node.key.read_text().split("\n")[2] for node in federation.nodes.values()]
+    secrets += [(node.state / "superexec.secret").read_bytes().hex() for node in federation.nodes.values()]
+    row = load("synthetic").train.x[0]
+    secrets += [f"{row[0]:.4f}", str(row[0])]
+    logs = list(federation.hands.log("superlink").parent.glob("*.log"))
+    assert len(logs) >= 8
+    for log in logs:
+        text = log.read_text(errors="replace")
+        assert not [secret for secret in secrets if secret in text], log
+        assert "PRIVATE KEY" not in text
 
 
 def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):

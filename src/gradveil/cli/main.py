@@ -6,7 +6,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gradveil.__about__ import __version__
-from gradveil.cli import account, attack, bench, data, federate, listing, planning, run, tables
+from gradveil.cli import account, attack, bench, data, federate, listing, planning, report, run, tables
 from gradveil.errors import AnswerIsNo, BadInput
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("run")(run.run)
 app.command("attack")(attack.attack)
 app.command("account")(account.account)
 app.command("plan")(planning.plan)
+app.command("report")(report.report)
 app.command("table")(tables.table)
 app.command("bench")(bench.bench)
 

@@ -8,7 +8,7 @@ import tomli_w
 import typer
 
 from gradveil import codec, store
-from gradveil.cli import findings, summary
+from gradveil.cli import findings, report, summary
 from gradveil.cli.choices import SAMPLING_NAMES, Tweaks, method_named, partition_from, pick, rounds_from
 from gradveil.cli.output import bar, emit_json
 from gradveil.data.dataset import Dataset
@@ -172,12 +172,21 @@ def _finish(runs: list[Run], as_json: bool, attack: bool) -> None:
     """
     results = [_train(one) for one in runs]
     found = [_attack(one) for one in runs] if attack else []
+    pages = _report([one.folder for one in runs])
     if as_json:
+        results = [r | {"report": str(page)} for r, page in zip(results, pages, strict=False)]
         results = [r | {"attacks": f} for r, f in zip(results, found, strict=True)] if attack else results
         return emit_json(results[0] | {"beside": results[1:]})
     summary.show(runs, results)
     if attack:
         findings.compare([record for records in found for record in records])
+    typer.echo(f"report: {pages[-1]}")
+
+
+def _report(folders: list[Path]) -> list[Path]:
+    """Write the page of every run, and for several one that compares them."""
+    pages = [report.write([folder], folder / report.REPORT) for folder in folders]
+    return pages + ([report.write(folders, folders[0].parent / report.REPORT)] if len(folders) > 1 else [])
 
 
 def _attack(one: Run) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F
 """Okabe and Ito's: told apart by colour-blind readers; lines also differ in dashes and marks."""
 DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
-STYLE = {
+STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gradveil",
     "font.family": "sans-serif",

@@ -62,8 +62,9 @@ class Exhibit:
     def load(path: Path) -> "Exhibit":
         """Read what `save` wrote; nothing pickled is opened."""
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            columns = zip(file["column_names"].tolist(), file["column_places"].tolist(), strict=True)
-            return Exhibit(*(file[name] for name in _ARRAYS), tuple((n, int(a), int(b)) for n, (a, b) in columns))
+            pairs = zip(file["column_names"].tolist(), file["column_places"].tolist(), strict=True)
+            columns = tuple((str(n), int(a), int(b)) for n, (a, b) in pairs)
+            return Exhibit(**{name: file[name] for name in _ARRAYS}, columns=columns)
 
 
 _ARRAYS = ("truth", "guesses", "prior", "iterations", "errors", "prior_errors", "clients")

@@ -45,8 +45,8 @@ def noise(run: Evidence) -> list[Chart]:
             "Noise follows the gradient", "round", "l2 norm",
             [_line(run, "sensitivity", "sensitivity S"), _line(run, "clip", "clipping bound C"),
              _line(run, "unit_norm", "mean norm before clipping")],
-            f"The sensitivity that scales the noise, from {first or 0:.3g} to {last or 0:.3g}, beside the clipping bound "
-            "and the mean norm of a unit.",
+            f"The sensitivity that scales the noise, from {first or 0:.3g} to {last or 0:.3g}, beside the clipping "
+            "bound and the mean norm of a unit.",
         ),
     ]  # fmt: skip
 

@@ -68,7 +68,8 @@ def outcome(record: Record) -> str:
     told = f"{record['attack']}: error {mean:.3f} where a guess has {prior:.3f}, {judged}"
     if record["candidates"]:
         first = record["candidates"][0]
-        told += f"; told the record from {first['n'] - 1} others {first['success']:.0%} of the time (chance {first['chance']:.0%})"
+        often = f"{first['success']:.0%} of the time (chance {first['chance']:.0%})"
+        told += f"; told the record from {first['n'] - 1} others {often}"
     return told
 
 

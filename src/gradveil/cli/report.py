@@ -1,0 +1,43 @@
+"""`gradveil report`: one page about a run, or several side by side, and the privacy card of each."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradveil import store
+from gradveil.cli.output import emit_json
+from gradveil.errors import BadInput
+from gradveil.reports import card, evidence
+from gradveil.reports.page import page
+
+REPORT = "report.html"
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, or a folder of runs.")],
+    out: Annotated[Path | None, typer.Option(help="The page; in the run folder unless given.")] = None,
+    show_truth: Annotated[
+        bool, typer.Option("--show-truth", help="Show true records of your own data; others are always shown.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Write a page that shows what was trained, what it cost and what an attacker sees."""
+    folders = [folder for path in runs for folder in evidence.folders_in(path)]
+    place = out or (runs[0] if len(runs) == 1 else Path()) / REPORT
+    written = write(folders, place, show_truth)
+    if as_json:
+        return emit_json({"report": str(written), "runs": [str(f) for f in folders], "bytes": written.stat().st_size})
+    typer.echo(f"report: {written}")
+
+
+def write(folders: list[Path], place: Path, show_truth: bool = False) -> Path:
+    """Write the page of some runs, and the card of each."""
+    gathered = [evidence.gather(folder) for folder in folders]
+    if place.is_dir():
+        raise BadInput(f"out = {str(place)!r}: is a folder; name a file such as report.html")
+    for run in gathered:
+        card.write(run)
+    hidden = any(run.own for run in gathered) and show_truth
+    store.write(place, page(gathered, show_truth).encode(), owner_only=hidden)
+    return place

@@ -1,0 +1,143 @@
+"""The privacy card: what a data-protection officer can file about a run, as Markdown and as JSON under a schema."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gradveil import codec, store
+from gradveil.reports import words
+from gradveil.reports.evidence import WHERE, Evidence
+from gradveil.reports.page import promise
+
+JSON, MARKDOWN = "privacy_card.json", "privacy_card.md"
+ALWAYS = (
+    "An attack that fails proves nothing: another may succeed.",
+    "Metrics, leaks, reports and checkpoints in the run folder are diagnostics outside every epsilon.",
+    "Choosing settings by looking at the data is outside every epsilon.",
+    "Records that are correlated, or held under another name, are not one unit.",
+    "Whoever reads the memory of a client while it trains sees its data.",
+)
+
+
+def card(run: Evidence) -> dict[str, Any]:
+    """Give the card as plain data; it satisfies privacy_card.schema.json."""
+    result, plan = run.result, run.plan
+    return {
+        "format": 1,
+        "finished": result is not None,
+        "run": {
+            "dataset": Path(plan.dataset).name,
+            "method": plan.method.name,
+            "clients": plan.clients,
+            "cohort": plan.cohort,
+            "rounds_planned": plan.rounds,
+            "rounds_done": len(run.lines),
+            "training_examples": run.data["examples"]["train"],
+            "accuracy": run.accuracy,
+            "noise_source": plan.noise_source.value,
+            "plan_sha256": codec.digest(plan),
+            "data_sha256": run.data["sha256"],
+            "params_sha256": None if result is None else result["params_sha256"],
+            "software": run.environment["packages"],
+        },
+        "claim": promise(run)[0],
+        "guarantees": [] if result is None else [_guarantee(g) for g in result["guarantees"]],
+        "assumptions": _assumptions(run),
+        "attacks": [_attack(one.record) for one in run.attacks],
+        "not_covered": [*_uncovered(run), *ALWAYS],
+    }
+
+
+def schema() -> dict[str, Any]:
+    """Give the JSON Schema that every card satisfies."""
+    text = files("gradveil.reports").joinpath("privacy_card.schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def markdown(content: dict[str, Any]) -> str:
+    """Write a card for people."""
+    loader = PackageLoader("gradveil.reports")
+    # Markdown is no HTML: escaping would show as such. Bars would break tables, and names come from the user.
+    made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    return made.get_template("card.md").render(c=_flat(content))
+
+
+def write(run: Evidence) -> dict[str, Any]:
+    """Write both files into the run folder."""
+    content = card(run)
+    store.write_json(run.folder / JSON, content)
+    store.write(run.folder / MARKDOWN, markdown(content).encode())
+    return content
+
+
+def _guarantee(held: dict[str, Any]) -> dict[str, Any]:
+    names = (
+        "threat_model",
+        "unit",
+        "epsilon",
+        "finite",
+        "delta",
+        "adjacency",
+        "sampling",
+        "accountant",
+        "noise_source",
+    )
+    return {name: held[name] for name in names} | {
+        "against": words.WHOM[held["threat_model"]],
+        "caveats": list(held["caveats"]),
+    }
+
+
+def _assumptions(run: Evidence) -> list[str]:
+    plan = run.plan
+    held = run.guarantee
+    told = [
+        f"Cohorts are drawn {plan.cohort_sampling.value}, batches by {plan.sampling.name}, as the accounting says.",
+        "Every client runs this software as it is, and clips and noises before anything leaves it."
+        if plan.method.surface
+        else "The server adds the noise that it promised and forgets the updates.",
+    ]
+    if plan.noise_source.value == "seeded":
+        told.append("Nobody who sees the model learns the seed, from which the noise can be made again.")
+    return told + ([f"Losses are composed by {held['accountant']} for {held['sampling']}."] if held else [])
+
+
+def _uncovered(run: Evidence) -> list[str]:
+    if run.result is None:
+        return []
+    none = [g["threat_model"] for g in run.result["guarantees"] if not g["finite"]]
+    caveats = dict.fromkeys(c for g in run.result["guarantees"] for c in g["caveats"] if g["finite"])
+    return ([f"No finite epsilon holds against: {', '.join(none)}."] if none else []) + list(caveats)
+
+
+def _attack(record: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "attack": record["attack"],
+        "surface": record["surface"],
+        "where": WHERE[record["surface"]],
+        "view": record["view"],
+        "victims": record["victims"],
+        "error": record["mean_rmse"],
+        "error_of_a_guess": record["prior_rmse"],
+        "gain": record["gain"],
+        "gain_interval": record["gain_ci"],
+        "gains": None if record["resilient"] is None else not record["resilient"],
+        "success_rate": record["success_rate"],
+        "which_of": [
+            {"candidates": c["n"], "success": c["success"], "chance": c["chance"], "bound": c["bound"]}
+            for c in record["candidates"]
+        ],
+    }
+
+
+def _flat(value: Any) -> Any:
+    """Keep every text on one line and out of the way of Markdown's tables."""
+    if isinstance(value, str):
+        return " ".join(value.split()).replace("|", "\\|").replace("<", "&lt;")
+    if isinstance(value, dict):
+        return {key: _flat(one) for key, one in value.items()}
+    return [_flat(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,204 @@
+"""One self-contained page about one run, or several side by side: no script, no network, opens from disk."""
+
+import base64
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gradveil import codec
+from gradveil.reports import figures, words
+from gradveil.reports.evidence import SURFACES, WHERE, Evidence, Shown
+from gradveil.reports.exhibits import Exhibit
+from gradveil.reports.galleries import drawn
+
+TITLES = {2: "Data and local training", 1: "The client's update", 0: "The server"}
+WHAT = {
+    2: "type 2: the gradient of every step, inside the client",
+    1: "type 1: what the client is about to send",
+    0: "type 0: what arrives from each client",
+}
+FEATURES = 20
+"""Features of a table row that are shown."""
+
+
+@cache
+def environment() -> Environment:
+    """Give the templates; whatever is put into them is escaped."""
+    loader = PackageLoader("gradveil.reports")
+    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+def style() -> str:
+    """Give the style sheet of all pages."""
+    return environment().get_template("style.css").render()
+
+
+def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
+    """Write the page of one run, or of several with a comparison first.
+
+    True records of a user's own data appear only if asked for.
+    """
+    first = runs[0]
+    plain = next((r for r in runs if r.plan.method.idle), None)
+    several = len(runs) > 1
+    return environment().get_template("report.html").render(
+        title=f"{Path(first.plan.dataset).name}: {' / '.join(dict.fromkeys(r.method for r in runs))}",
+        subtitle=f"{_sizes(first)}. Made by gradveil {first.environment['packages']['gradveil']}.",
+        style=style(),
+        compared=comparison(runs) if several else None,
+        runs=[shown(r, [plain] if plain is not None and plain is not r else [], show_truth) for r in runs],
+    )  # fmt: skip
+
+
+def _sizes(run: Evidence) -> str:
+    plan, examples = run.plan, run.data["examples"]
+    return (
+        f"{plan.clients} clients with {plan.client_size} examples each, {plan.cohort} a round, {plan.rounds} rounds of "
+        f"{plan.local_steps} local steps; {examples['train']} training and {examples['test']} test examples"
+    )
+
+
+def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[str, Any]:
+    """Gather what the page says about one run."""
+    truth = show_truth or not run.own
+    held = [] if run.result is None else run.result["guarantees"]
+    quoted = run.guarantee
+    return {
+        "method": run.method,
+        "title": f"{run.method} ({run.folder.name})",
+        "headline": words.headline(run),
+        "surfaces": [_surface(run, s) for s in SURFACES],
+        "exhibits": [exhibit(one, truth) for one in run.attacks],
+        "learning": figures.learning(run, beside),
+        "noise": figures.noise(run),
+        "spending": figures.spending(run),
+        "promise": promise(run),
+        "guarantees": [g | {"whom": words.WHOM[g["threat_model"]]} for g in held],
+        "caveats": quoted["caveats"] if quoted else [],
+        "paper": _paper(run),
+        "command": "gradveil run plan.toml --out runs/again",
+        "plan": plan_text(run),
+        "facts": facts(run),
+    }
+
+
+def _surface(run: Evidence, surface: int) -> dict[str, str]:
+    best = run.strongest(surface)
+    badge, kind = words.badge(None if best is None else best.record)
+    says = "No attack was tried here." if best is None else words.outcome(best.record)
+    return {"title": TITLES[surface], "what": WHAT[surface], "badge": badge, "kind": kind, "says": says}
+
+
+def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
+    """Give what an attack has to show: a gallery of pictures, or the features of a table row."""
+    r, shows = one.record, one.exhibit
+    title = f"{r['attack']} {WHERE[r['surface']]} ({r['view']}, round {r['round']})"
+    base: dict[str, Any] = {"title": title, "says": words.outcome(r) + ".", "gallery": None, "rows": [], "truth": truth}
+    if shows is None:
+        return base
+    if shows.is_image:
+        picture = drawn(shows, f"{r['attack']} against {r['method']}", truth)
+        return base | {"gallery": base64.b64encode(picture).decode()}
+    return base | {"rows": features(shows)}
+
+
+def features(shows: Exhibit) -> list[dict[str, Any]]:
+    """Give the features of the first victim: true, recovered, and guessed without gradients."""
+    truth, guess, prior = shows.truth[0], shows.guesses[0][-1], shows.prior[0]
+    places = shows.columns or tuple((f"feature {i}", i, i + 1) for i in range(len(truth)))
+    return [
+        {
+            "name": name,
+            "true": _level(truth[a:b]),
+            "guess": _level(guess[a:b]),
+            "prior": _level(prior[a:b]),
+            "hit": _level(truth[a:b]) == _level(guess[a:b]),
+        }
+        for name, a, b in places[:FEATURES]
+    ]
+
+
+def _level(part: np.ndarray[Any, Any]) -> str:
+    """Name the level of a category by its place, or write a number."""
+    return f"{float(part[0]):.2f}" if len(part) == 1 else f"level {int(np.argmax(part)) + 1} of {len(part)}"
+
+
+def promise(run: Evidence) -> list[str]:
+    """Say in plain words what holds, for whom, and under what."""
+    held = run.guarantee
+    if held is None:
+        return ["Training is not over; what is guaranteed is settled at its end."]
+    source = (
+        "Noise came from the system's entropy and is not kept."
+        if held["noise_source"] == "secret"
+        else "Noise came from a seed: the promise holds only against those who never learn it."
+    )
+    whom = words.WHOM[held["threat_model"]]
+    if not held["finite"]:
+        return [f"Against {whom} no finite epsilon holds. {held['caveats'][0]}", source]
+    return [
+        f"Against {whom}: epsilon {held['epsilon']:.3g} at delta {held['delta']:g}, for one {held['unit']}, between "
+        f"neighbours by {held['adjacency']}, with {held['sampling']}, accounted by {held['accountant']}.",
+        source,
+    ]
+
+
+def _paper(run: Evidence) -> str:
+    said = {} if run.result is None else run.result["as_the_paper_accounts"]
+    if not isinstance(said.get("moments"), float):
+        return ""
+    return f"For comparison, {said['label']}: moments accountant {said['moments']:.3g} at delta {run.plan.delta:g}."
+
+
+def plan_text(run: Evidence) -> str:
+    """Give the plan as TOML; the seed of a run on a user's own data is left out, for it would undo the noise."""
+    plain = codec.encode(run.plan)
+    if run.own:
+        plain.pop("seed", None)
+        plain["dataset"] = Path(run.plan.dataset).name
+    return tomli_w.dumps(plain)
+
+
+def facts(run: Evidence) -> list[tuple[str, str]]:
+    """List what a result depends on beside the plan."""
+    e = run.environment
+    told = [
+        ("Python", e["python"]),
+        *((name, number) for name, number in e["packages"].items()),
+        ("machine", f"{e['system']} {e['machine']}, {len(e['devices'])} devices"),
+        ("data (SHA-256)", run.data["sha256"]),
+        ("plan (SHA-256)", codec.digest(run.plan)),
+    ]
+    if run.result is not None:
+        told += [("parameters (SHA-256)", run.result["params_sha256"]), ("seconds", f"{run.result['seconds']:.1f}")]
+    return told
+
+
+def comparison(runs: Sequence[Evidence]) -> dict[str, Any]:
+    """Put runs side by side: accuracy, what is promised, what leaked where."""
+
+    def leaked(run: Evidence, surface: int) -> str:
+        best = run.strongest(surface)
+        return "not attacked" if best is None else f"{words.badge(best.record)[0]} (gain {best.record['gain']:+.3f})"
+
+    rows = [
+        ("accuracy", [f"{r.accuracy:.3f}" if r.accuracy is not None else "none yet" for r in runs]),
+        ("rounds", [f"{len(r.lines)} of {r.plan.rounds}" for r in runs]),
+        ("against", [r.plan.threat_model for r in runs]),
+        ("epsilon", [_epsilon(r) for r in runs]),
+        *((TITLES[s], [leaked(r, s) for r in runs]) for s in SURFACES),
+    ]
+    names = [f"{r.method} ({r.folder.name})" if r.method != r.folder.name else r.method for r in runs]
+    return {"names": names, "rows": rows, "charts": [*figures.tradeoff(runs), *figures.learning(runs[0], runs[1:])]}
+
+
+def _epsilon(run: Evidence) -> str:
+    held = run.guarantee
+    if held is None:
+        return "not settled"
+    return f"{held['epsilon']:.3g} (delta {held['delta']:g})" if held["finite"] else "none finite"
