@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: help setup demo test test-tables test-flower lint bench results clean
+.PHONY: help setup demo test test-tables test-flower test-browser lint bench results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,14 +29,18 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
-test: lint  ## lint, then all tests but those of whole tables and of Flower's processes
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower"
+test: lint  ## lint, then all tests but those of whole tables Flower's processes and browsers
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser"
 
 test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
 	$(BIN)/python -m pytest -m tables
 
 test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and SuperNodes of this machine
 	$(BIN)/python -m pytest -m flower
+
+test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; installs Debian's chromium if it is not there
+	@command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
+	$(BIN)/python -m pytest -m browser
 
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk

@@ -6,7 +6,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gradveil.__about__ import __version__
-from gradveil.cli import account, attack, bench, data, federate, listing, planning, report, run, tables
+from gradveil.cli import account, attack, bench, data, federate, listing, planning, report, run, serve, tables
 from gradveil.errors import AnswerIsNo, BadInput
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("attack")(attack.attack)
 app.command("account")(account.account)
 app.command("plan")(planning.plan)
 app.command("report")(report.report)
+app.command("serve")(serve.serve)
 app.command("table")(tables.table)
 app.command("bench")(bench.bench)
 

@@ -42,6 +42,10 @@ class Exhibit:
         """Whether the victims are pictures."""
         return self.truth.ndim == 4
 
+    def first(self, count: int) -> "Exhibit":
+        """Give some of the victims."""
+        return Exhibit(**{name: getattr(self, name)[:count] for name in _ARRAYS}, columns=self.columns)
+
     @staticmethod
     def of(outcome: Outcome, rows: int = ROWS, moments: int = MOMENTS) -> "Exhibit":
         """Choose what to show of an attack."""

@@ -22,6 +22,8 @@ WHAT = {
     1: "type 1: what the client is about to send",
     0: "type 0: what arrives from each client",
 }
+VICTIMS = 3
+"""Victims of an attack that are shown."""
 FEATURES = 20
 """Features of a table row that are shown."""
 
@@ -73,7 +75,7 @@ def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[s
         "title": f"{run.method} ({run.folder.name})",
         "headline": words.headline(run),
         "surfaces": [_surface(run, s) for s in SURFACES],
-        "exhibits": [exhibit(one, truth) for one in run.attacks],
+        "exhibits": [exhibit(one, truth) for s in SURFACES for one in run.attacks if one.record["surface"] == s],
         "learning": figures.learning(run, beside),
         "noise": figures.noise(run),
         "spending": figures.spending(run),
@@ -102,7 +104,7 @@ def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
     if shows is None:
         return base
     if shows.is_image:
-        picture = drawn(shows, f"{r['attack']} against {r['method']}", truth)
+        picture = drawn(shows.first(VICTIMS), f"{r['attack']} against {r['method']}", truth)
         return base | {"gallery": base64.b64encode(picture).decode()}
     return base | {"rows": features(shows)}
 

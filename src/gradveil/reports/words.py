@@ -1,5 +1,6 @@
 """Sentences about a run for people who are no specialists."""
 
+import math
 from typing import Any
 
 from gradveil.reports.evidence import WHERE, Evidence
@@ -36,16 +37,20 @@ def _promised(run: Evidence) -> str:
     if not held["finite"]:
         return f"no mathematical promise of privacy holds against {whom}"
     return (
-        f"against {whom} the presence of one {held['unit']} changes the odds of anything seen by a factor of at most "
-        f"e to the {held['epsilon']:.3g}{_strength(held['epsilon'])}"
+        f"against {whom}, whether one {held['unit']} was there changes the odds of anything that is seen at most "
+        f"{_factor(held['epsilon'])} (epsilon {held['epsilon']:.3g}, {_strength(held['epsilon'])})"
     )
 
 
+def _factor(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.3g} times" if epsilon < 7 else f"by e to the power of {epsilon:.3g}"
+
+
 def _strength(epsilon: float) -> str:
-    """Say what the size of an epsilon is commonly called."""
+    """Say what an epsilon of this size is commonly called."""
     if epsilon <= 1:
-        return " (a strong promise)"
-    return " (a moderate promise)" if epsilon <= 10 else " (a weak promise)"
+        return "a strong promise"
+    return "a moderate promise" if epsilon <= 10 else "a weak promise"
 
 
 def _leaked(run: Evidence) -> str:

@@ -1,0 +1,120 @@
+// What the pages do in the browser: send forms, follow a run, play the steps of an attack.
+"use strict";
+
+const find = (id) => document.getElementById(id);
+const token = document.querySelector('meta[name="form-token"]').content;
+
+function complain(sentence) { find("error").textContent = sentence; }
+
+async function send(address, content) {
+  complain("");
+  const answer = await fetch(address, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-gradveil-form": token },
+    body: JSON.stringify(content),
+  });
+  const told = await answer.json();
+  if (!answer.ok) { complain(told.error); return null; }
+  return told;
+}
+
+function path(name) { return name.split("/").map(encodeURIComponent).join("/"); }
+
+function onForm(id, act) {
+  const form = find(id);
+  if (!form) return;
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const button = form.querySelector("button[type=submit]");
+    button.disabled = true;
+    try { await act(Object.fromEntries(new FormData(form))); }
+    catch (error) { complain("the server does not answer"); }
+    finally { button.disabled = false; }
+  });
+}
+
+onForm("new-run", async (content) => {
+  const told = await send("/api/runs", content);
+  if (told) location.href = "/run/" + path(told.name);
+});
+
+const compare = find("compare");
+if (compare) compare.addEventListener("click", () => {
+  const chosen = [...document.querySelectorAll("input[name=run]:checked")].map((box) => "run=" + encodeURIComponent(box.value));
+  if (chosen.length < 2) complain("choose at least two runs to compare");
+  else location.href = "/compare?" + chosen.join("&");
+});
+
+function draw(curve, rounds) {
+  const at = (round, value) => `${40 + 550 * round / rounds},${180 - 170 * value}`;
+  const parts = [];
+  for (const value of [0, 0.5, 1]) {
+    parts.push(`<line x1="40" x2="590" y1="${180 - 170 * value}" y2="${180 - 170 * value}" stroke="currentColor" opacity=".2"/>`);
+    parts.push(`<text x="34" y="${184 - 170 * value}" text-anchor="end" font-size="12" fill="currentColor">${value}</text>`);
+  }
+  parts.push(`<text x="590" y="197" text-anchor="end" font-size="12" fill="currentColor">round ${rounds}</text>`);
+  const points = curve.map(([round, value]) => at(round, value)).join(" ");
+  parts.push(`<polyline points="${points}" fill="none" stroke="#0072B2" stroke-width="2.5"/>`);
+  if (curve.length === 1) {
+    const [x, y] = at(...curve[0]).split(",");
+    parts.push(`<circle cx="${x}" cy="${y}" r="4" fill="#0072B2"/>`);
+  }
+  find("curve").innerHTML = parts.join("");
+}
+
+function duration(seconds) {
+  if (seconds === null) return "";
+  return seconds < 90 ? `about ${Math.ceil(seconds)} s left` : `about ${Math.ceil(seconds / 60)} min left`;
+}
+
+function show(told) {
+  find("state").textContent = told.state;
+  find("done").textContent = told.done;
+  find("bar").value = told.done;
+  find("accuracy").textContent = told.accuracy === null ? "none yet" : told.accuracy.toFixed(3);
+  find("epsilon").textContent = told.epsilon === null ? "none finite" : told.epsilon.toFixed(2);
+  find("left").textContent = duration(told.seconds_left);
+  find("stop").hidden = told.state !== "running";
+  find("resume").hidden = told.state !== "stopped";
+  draw(told.curve, told.rounds);
+}
+
+const live = find("live");
+let shown = "";
+function follow() {
+  const source = new EventSource("/events/" + path(live.dataset.name));
+  source.onmessage = (event) => {
+    const told = JSON.parse(event.data);
+    show(told);
+    const now = told.state + told.attacks;
+    if (shown && shown !== now) find("report").src = find("report").src;
+    shown = now;
+    if (told.state !== "running") source.close();
+  };
+}
+if (live) {
+  follow();
+  for (const verb of ["stop", "resume"]) find(verb).addEventListener("click", async () => {
+    if (await send(`/api/runs/${path(live.dataset.name)}/${verb}`, {})) setTimeout(follow, 1000);
+  });
+}
+
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+onForm("lab", async (content) => {
+  find("lab-says").textContent = "The attack is under way; the first one of a kind takes up to a minute.";
+  find("lab-shows").hidden = true;
+  const told = await send("/api/lab", content);
+  find("lab-says").textContent = "";
+  if (!told) return;
+  find("lab-truth").src = told.truth;
+  find("lab-prior").src = told.prior;
+  find("lab-shows").hidden = false;
+  for (const frame of told.frames) {
+    find("lab-frame").src = frame.image;
+    find("lab-step").textContent = `iteration ${frame.iteration}`;
+    await pause(150);
+  }
+  const better = told.error < told.prior_error ? "nearer than" : "no nearer than";
+  find("lab-says").textContent = `Rebuilt with an error of ${told.error.toFixed(3)} in ${told.seconds.toFixed(1)} s: ` +
+    `${better} a guess without the gradient, which has ${told.prior_error.toFixed(3)}.`;
+});

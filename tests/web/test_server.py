@@ -1,0 +1,242 @@
+"""The live page without a browser: who may ask, what is refused, what is escaped, and that runs live on their own."""
+
+import json
+import os
+import time
+
+import pytest
+from starlette.testclient import TestClient
+
+from gradveil import store
+from gradveil.cli.main import main
+from gradveil.web.app import make
+from gradveil.web.guard import FORM_HEADER, LARGEST, Rules
+from gradveil.web.shelf import Runs
+
+HOST = "127.0.0.1:8765"
+SMALL = {
+    "dataset": "synthetic", "method": "fed-cdp", "clients": "4", "cohort": "4", "client-size": "40", "batch": "4",
+    "local-steps": "2", "rounds": "2",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with two runs, made once."""
+    root = tmp_path_factory.mktemp("runs")
+    flags = [part for key, value in SMALL.items() for part in (f"--{key}", value)]
+    for name in ("one", "two"):
+        assert main(["run", *flags, "--attack", "--json", "--out", str(root / name)]) == 0
+    return root
+
+
+def client(root, rules=None):
+    rules = rules or Rules(frozenset({HOST}))
+    made = TestClient(make(Runs(root), rules), base_url=f"http://{HOST}", raise_server_exceptions=False)
+    made.rules = rules
+    return made
+
+
+def post(asked, address, content, **headers):
+    return asked.post(
+        address, json=content, headers={FORM_HEADER: asked.rules.form, "origin": f"http://{HOST}"} | headers
+    )
+
+
+def test_runs_are_listed_with_what_they_came_to(trained):
+    page = client(trained).get("/").text
+    assert 'href="/run/one"' in page
+    assert "fed-cdp" in page
+    assert "finished" in page
+
+
+def test_a_run_its_report_and_a_comparison_are_shown(trained):
+    asked = client(trained)
+    assert "round" in asked.get("/run/one").text
+    report = asked.get("/report/one").text
+    assert "What is guaranteed" in report
+    both = asked.get("/compare", params=[("run", "one"), ("run", "two")]).text
+    assert "Side by side" in both
+    assert asked.get("/compare?run=one").status_code == 404
+
+
+def test_events_tell_of_a_run_and_end_with_it(trained):
+    with client(trained).stream("GET", "/events/one") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        (line,) = [line for line in stream.iter_lines() if line]
+    told = json.loads(line.removeprefix("data: "))
+    assert (told["state"], told["done"], told["rounds"]) == ("finished", 2, 2)
+
+
+@pytest.mark.parametrize(
+    "name", ["../one", "%2e%2e/%2e%2e/etc", "....//one", "/etc", "%2fetc%2fpasswd", "one/../../x", ".", "three"]
+)
+@pytest.mark.parametrize("room", ["run", "report", "events"])
+def test_nothing_outside_the_folder_of_runs_is_read(trained, tmp_path, room, name):
+    (trained.parent / "plan.toml").write_text("secret")
+    answer = client(trained).get(f"/{room}/{name}")
+    assert answer.status_code == 404
+    assert "secret" not in answer.text
+
+
+def test_a_link_out_of_the_folder_is_not_followed(trained, tmp_path):
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    (other / "plan.toml").write_text((trained / "one" / "plan.toml").read_text())
+    (trained / "link").symlink_to(other)
+    try:
+        assert client(trained).get("/report/link").status_code == 404
+    finally:
+        (trained / "link").unlink()
+
+
+def test_names_with_markup_are_escaped(trained):
+    name = "<img src=x onerror=alert(1)>"
+    os.rename(trained / "two", trained / name)
+    try:
+        asked = client(trained)
+        for address in ("/", f"/run/{name}", f"/report/{name}"):
+            page = asked.get(address)
+            assert page.status_code == 200
+            assert "<img src=x" not in page.text
+    finally:
+        os.rename(trained / name, trained / "two")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:1", "127.0.0.1.evil.example:8765", ""])
+def test_another_host_name_is_not_served(trained, host):
+    assert client(trained).get("/", headers={"host": host}).status_code == 421
+
+
+def test_another_website_cannot_start_a_run_nor_can_a_form_without_its_token(trained):
+    asked = client(trained)
+    assert post(asked, "/api/runs", SMALL, origin="http://evil.example").status_code == 403
+    assert post(asked, "/api/runs", SMALL, **{FORM_HEADER: "guess"}).status_code == 403
+    assert asked.post("/api/runs", json=SMALL).status_code == 403
+    assert asked.post("/api/lab", json={}).status_code == 403
+    assert asked.get("/api/runs").status_code == 405
+
+
+def test_with_a_token_every_request_is_checked_and_the_address_forgets_it(trained):
+    asked = client(trained, Rules(None, "a-token-of-some-length"))
+    for address in ("/", "/run/one", "/events/one", "/static/page.js", "/lab"):
+        assert asked.get(address).status_code == 401
+    assert asked.get("/?token=wrong-token-of-length").status_code == 401
+    entered = asked.get("/?token=a-token-of-some-length", follow_redirects=False)
+    assert (entered.status_code, entered.headers["location"]) == (303, "/")
+    assert "httponly" in entered.headers["set-cookie"].lower()
+    assert asked.get("/").status_code == 200
+    assert asked.post("/api/runs", json=SMALL).status_code == 403
+
+
+def test_what_is_too_large_or_no_object_is_refused(trained):
+    asked = client(trained)
+    assert post(asked, "/api/runs", {"plan": "x" * LARGEST}).status_code == 413
+    assert post(asked, "/api/runs", ["a", "list"]).status_code == 400
+    answer = asked.post("/api/runs", content=b"{", headers={FORM_HEADER: asked.rules.form})
+    assert answer.json() == {"error": "the request is not JSON"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rounds": "0"}, "rounds = 0"),
+        ({"sigma": "-1"}, "sigma"),
+        ({"method": "magic"}, "magic"),
+        ({"lr": "fast"}, "lr"),
+    ],
+)
+def test_a_wrong_value_gets_the_sentence_of_the_command_line(trained, capsys, changes, said):
+    wanted = SMALL | changes
+    answer = post(client(trained), "/api/runs", wanted | {"name": "wrong"})
+    assert answer.status_code == 400
+    flags = [part for key, value in wanted.items() for part in (f"--{key}", value)]
+    assert main(["run", *flags, "--out", str(trained / "wrong")]) == 2
+    assert answer.json()["error"] == capsys.readouterr().err.strip().removeprefix("gradveil: ")
+    assert said in answer.json()["error"]
+    assert not (trained / "wrong").exists()
+
+
+@pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "x" * 65, "a b", "<b>", "one"])
+def test_a_name_that_is_none_or_taken_is_refused(trained, name):
+    answer = post(client(trained), "/api/runs", SMALL | {"name": name})
+    assert answer.status_code == 400
+    assert "name = " in answer.json()["error"]
+
+
+def wait_for(asked, name, state, seconds=120):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        told = asked.get(f"/run/{name}").text
+        if f'data-state="{state}"' in told:
+            return told
+        time.sleep(0.3)
+    raise AssertionError(told)
+
+
+def test_a_run_is_a_process_of_its_own_that_can_be_stopped_and_taken_up(tmp_path):
+    asked = client(tmp_path)
+    long = SMALL | {"rounds": "4000", "name": "long"}
+    assert post(asked, "/api/runs", long).json() == {"name": "long"}
+    # Another server, as after this one was closed, finds it running and can stop it.
+    other = client(tmp_path)
+    wait_for(other, "long", "running")
+    while not store.read_metrics(tmp_path / "long"):
+        time.sleep(0.1)
+    assert post(other, "/api/runs/long/stop", {}).status_code == 200
+    wait_for(other, "long", "stopped")
+    done = len(store.read_metrics(tmp_path / "long"))
+    assert 0 < done < 4000
+    assert post(other, "/api/runs/long/stop", {}).json()["error"] == "it is not running, or was started elsewhere"
+    assert post(other, "/api/runs/long/resume", {}).status_code == 200
+    wait_for(other, "long", "running")
+    while len(store.read_metrics(tmp_path / "long")) <= done:
+        time.sleep(0.1)
+    assert post(other, "/api/runs/long/stop", {}).status_code == 200
+    wait_for(other, "long", "stopped")
+
+
+def test_a_typed_plan_is_validated_like_a_file(trained, tmp_path):
+    asked = client(tmp_path)
+    answer = post(asked, "/api/runs", {"plan": 'dataset = "synthetic"\nmagic = 1\n', "name": "typed"})
+    assert answer.status_code == 400
+    assert "magic: unknown key" in answer.json()["error"]
+    assert list(tmp_path.glob("*")) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dataset": "/etc"}, "dataset"),
+        ({"picture": "100"}, "picture"),
+        ({"sigma": "x"}, "sigma"),
+        ({"attack": 3}, "attack"),
+    ],
+)
+def test_the_lab_refuses_what_it_does_not_know(trained, changes, said):
+    given = {"dataset": "digits", "picture": "1", "method": "non-private", "sigma": "1", "attack": "cpl"} | changes
+    answer = post(client(trained), "/api/lab", given)
+    assert answer.status_code == 400
+    assert said in answer.json()["error"]
+
+
+def test_the_lab_rebuilds_an_unprotected_digit_step_by_step_and_not_a_noised_one(trained):
+    given = {"dataset": "digits", "picture": "1", "method": "non-private", "sigma": "6", "attack": "cpl"}
+    bare = post(client(trained), "/api/lab", given).json()
+    assert len(bare["frames"]) > 2
+    assert bare["frames"][0]["iteration"] < bare["frames"][-1]["iteration"]
+    assert bare["error"] < 0.1 < bare["prior_error"]
+    assert bare["truth"].startswith("data:image/png;base64,")
+    veiled = post(client(trained), "/api/lab", given | {"method": "fed-cdp"}).json()
+    assert veiled["error"] > bare["error"] + 0.1
+
+
+def test_pages_keep_to_themselves(trained):
+    answer = client(trained).get("/run/one")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "http" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    for line in answer.text.splitlines():
+        assert "//" not in line.replace("<!doctype", "")
