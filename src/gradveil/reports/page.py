@@ -48,9 +48,10 @@ def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
     first = runs[0]
     plain = next((r for r in runs if r.plan.method.idle), None)
     several = len(runs) > 1
+    about, version = f"{len(runs)} runs" if several else _sizes(first), first.environment["packages"]["gradveil"]
     return environment().get_template("report.html").render(
         title=f"{Path(first.plan.dataset).name}: {' / '.join(dict.fromkeys(r.method for r in runs))}",
-        subtitle=f"{_sizes(first)}. Made by gradveil {first.environment['packages']['gradveil']}.",
+        subtitle=f"{about}. Made by gradveil {version}.",
         style=style(),
         compared=comparison(runs) if several else None,
         runs=[shown(r, [plain] if plain is not None and plain is not r else [], show_truth) for r in runs],

@@ -25,8 +25,9 @@ def headline(run: Evidence) -> str:
 def _learned(run: Evidence) -> str:
     if run.accuracy is None:
         return f"Under {run.method} nothing is trained yet"
-    rounds = f"after {len(run.lines)} of {run.plan.rounds} rounds" if run.result is None else "in the end"
-    return f"Trained under {run.method}, the model is right about {run.accuracy:.0%} of unseen examples {rounds}"
+    how = "without protection" if run.plan.method.idle else f"under {run.method}"
+    so_far = "" if run.result is not None else f" after {len(run.lines)} of {run.plan.rounds} rounds"
+    return f"Trained {how}, the model is right about {run.accuracy:.0%} of unseen examples{so_far}"
 
 
 def _promised(run: Evidence) -> str:
@@ -69,7 +70,7 @@ def outcome(record: Record) -> str:
     if record["resilient"] is None:
         judged = "one victim is too few to tell it from chance"
     else:
-        judged = "no better than a guess without gradients" if record["resilient"] else "better than a guess can be"
+        judged = ("no better" if record["resilient"] else "better") + " than a guess without gradients"
     told = f"{record['attack']}: error {mean:.3f} where a guess has {prior:.3f}, {judged}"
     if record["candidates"]:
         first = record["candidates"][0]

@@ -4,7 +4,10 @@
 const find = (id) => document.getElementById(id);
 const token = document.querySelector('meta[name="form-token"]').content;
 
-function complain(sentence) { find("error").textContent = sentence; }
+function complain(sentence) {
+  find("error").textContent = sentence;
+  if (sentence) find("error").scrollIntoView({ block: "center" });
+}
 
 async function send(address, content) {
   complain("");

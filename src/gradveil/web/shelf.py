@@ -5,9 +5,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,9 @@ OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """A folder of runs. children: processes that were started here, kept so that they are not left as zombies."""
+    """A folder of runs."""
 
     root: Path
-    children: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
 
     def names(self) -> list[str]:
         """Give the runs by their paths below the folder, the newest first."""
@@ -88,8 +88,6 @@ class Runs:
 
     def _process(self, name: str) -> int | None:
         """Give the process that this page, or one before it, started for a run, while it lives."""
-        for child in self.children:
-            child.poll()
         record = self._sidecar(name, PID)
         pid = int(record.read_text()) if record.exists() else 0
         try:
@@ -112,7 +110,7 @@ class Runs:
                 [sys.executable, "-m", "gradveil", *arguments],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
             )  # fmt: skip
-        self.children[:] = [child for child in self.children if child.poll() is None] + [process]
+        threading.Thread(target=process.wait, daemon=True).start()  # so that its end leaves no zombie
         self._sidecar(name, PID).write_text(str(process.pid))
         end = time.monotonic() + PATIENCE
         while process.poll() is None and time.monotonic() < end and not self._began(name):

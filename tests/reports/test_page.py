@@ -1,0 +1,234 @@
+"""The page and the card of a run: what they say, what they hide, and that they stand alone."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import jsonschema
+import numpy as np
+import pytest
+
+from gradveil import store
+from gradveil.cli.main import main
+from gradveil.errors import BadInput
+from gradveil.reports import card, evidence, words
+from gradveil.reports.charts import INK, Line, curves
+from gradveil.reports.exhibits import Exhibit
+from gradveil.reports.page import features, page
+
+SMALL = [
+    "--clients",
+    "4",
+    "--cohort",
+    "4",
+    "--client-size",
+    "40",
+    "--batch",
+    "4",
+    "--local-steps",
+    "1",
+    "--rounds",
+    "3",
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Runs on pictures, on a built-in table and on a user's own table, with and without protection."""
+    root = tmp_path_factory.mktemp("runs")
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{a:.3f},{'ruby' if a > 0 else 'opal'},{'yes' if a + b > 0 else 'no'}" for a, b in rng.normal(size=(300, 2))
+    ]
+    (root / "own.csv").write_text("\n".join(["amount,gem,outcome", *rows]))
+    own = ["--dataset", str(root / "own.csv"), "--target", "outcome", "--noise-source", "seeded", "--seed", "424242"]
+    wanted = {
+        "digits": ["--dataset", "digits", "--method", "fed-cdp", "--max-epsilon", "50"],
+        "bare": ["--dataset", "digits", "--method", "non-private"],
+        "table": ["--dataset", "synthetic", "--method", "fed-sdp-client"],
+        "own": [*own, "--method", "non-private"],
+    }
+    for name, flags in wanted.items():
+        assert main(["run", *SMALL, *flags, "--attack", "--json", "--out", str(root / name)]) == 0
+    return root
+
+
+class Reader(HTMLParser):
+    """Collects what a page refers to, its texts, and elements that lack what they need."""
+
+    def __init__(self):
+        super().__init__()
+        self.references, self.lacking, self.open = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.references += [
+            v for k, v in attributes if k in ("src", "href", "xlink:href") and v and not v.startswith("#")
+        ]
+        if tag == "img" and not given.get("alt"):
+            self.lacking.append(tag)
+        if tag == "svg":
+            label = next((a.get("aria-label") for t, a in reversed(self.open) if t == "div"), None)
+            if not label and not given.get("aria-label"):
+                self.lacking.append(tag)
+        if tag not in ("img", "meta", "br", "hr", "input", "path", "use", "link"):
+            self.open.append((tag, given))
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+
+def read(text):
+    reader = Reader()
+    reader.feed(text)
+    return reader
+
+
+@pytest.mark.parametrize("name", ["digits", "bare", "table", "own"])
+def test_a_page_stands_alone_and_tells_everything_in_words_too(runs, name):
+    text = page([evidence.gather(runs / name)])
+    reader = read(text)
+    assert [r for r in reader.references if not r.startswith("data:")] == []
+    assert reader.lacking == []
+    assert "<script" not in text
+    assert "@import" not in text
+    assert "url(http" not in text
+    assert len(text) < 5_000_000
+    assert "What is guaranteed" in text
+    assert "How to run it again" in text
+
+
+def test_every_run_ends_with_its_page_and_card(runs):
+    for name in ("digits", "bare", "table", "own"):
+        assert {"report.html", "privacy_card.md", "privacy_card.json"} <= {p.name for p in (runs / name).iterdir()}
+
+
+def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
+    run = evidence.gather(runs / "digits")
+    text = page([run])
+    held = run.guarantee
+    assert held["finite"]
+    assert f"epsilon {held['epsilon']:.3g} at delta 1e-05, for one example" in text
+    assert "a curious server" in text
+    assert all(caveat.split(";")[0] in text for caveat in held["caveats"])
+    assert "not a guarantee" in text
+    assert "budget" in text  # the line of --max-epsilon
+
+
+def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
+    protected, bare = (words.headline(evidence.gather(runs / name)) for name in ("digits", "bare"))
+    assert "a strong promise" in protected or "a moderate promise" in protected
+    assert "no more than a guess without gradients" in protected
+    assert "no mathematical promise" in bare
+    assert "learned something of the data" in bare
+
+
+def test_true_records_and_the_seed_of_own_data_are_hidden_unless_asked_for(runs):
+    run = evidence.gather(runs / "own")
+    assert run.own
+    truth = features(run.attacks[0].exhibit)[0]["true"]
+    hidden, shown = page([run]), page([run], show_truth=True)
+    assert "<th>true</th>" not in hidden
+    assert "<th>true</th>" in shown
+    assert f"<td>{truth}</td>" in shown
+    for text in (hidden, shown, json.dumps(card.card(run)), card.markdown(card.card(run))):
+        assert "424242" not in text
+        assert str(runs) not in text
+    assert main(["report", str(runs / "own"), "--show-truth", "--out", str(runs / "truth.html")]) == 0
+    assert (runs / "truth.html").stat().st_mode & 0o077 == 0
+    built_in = page([evidence.gather(runs / "table")])
+    assert "<th>true</th>" in built_in
+
+
+def test_exhibits_are_for_their_owner_alone_and_hold_no_pickle(runs):
+    for path in (runs / "own" / "attacks").glob("*.npz"):
+        assert path.stat().st_mode & 0o077 == 0
+        with np.load(path, allow_pickle=False) as file:
+            assert all(file[name].dtype.kind in "fiU" for name in file.files)
+
+
+def test_an_exhibit_comes_back_as_it_was_saved(runs, tmp_path):
+    held = evidence.gather(runs / "table").attacks[0].exhibit
+    held.save(tmp_path / "again.npz")
+    again = Exhibit.load(tmp_path / "again.npz")
+    for name in Exhibit.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(again, name), getattr(held, name))
+
+
+def test_several_runs_are_compared_method_by_method(runs, capsys):
+    assert main(["report", str(runs / "digits"), str(runs / "bare"), "--out", str(runs / "both.html"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    text = (runs / "both.html").read_text()
+    assert told["bytes"] == len(text.encode())
+    assert "Side by side" in text
+    assert "Accuracy against leakage" in text
+    heads = re.findall(r"<th>([^<]*)</th>", text)
+    assert heads.index("fed-cdp (digits)") < heads.index("non-private (bare)")
+
+
+@pytest.mark.parametrize("name", ["digits", "bare", "table", "own"])
+def test_a_card_satisfies_its_schema_also_before_the_run_is_over(runs, name):
+    jsonschema.Draft202012Validator.check_schema(card.schema())
+    run = evidence.gather(runs / name)
+    for one in (run, replace(run, result=None), replace(run, result=None, lines=[], attacks=[])):
+        made = card.card(one)
+        jsonschema.validate(made, card.schema())
+        json.dumps(made, allow_nan=False)
+        assert made["claim"] in card.markdown(made).replace("\\|", "|").replace("&lt;", "<")
+    stored = store.read_json(runs / name / card.JSON)
+    jsonschema.validate(stored, card.schema())
+    assert stored == card.card(run)
+
+
+def test_the_schema_refuses_a_number_where_none_is_finite(runs):
+    made = card.card(evidence.gather(runs / "bare"))
+    made["guarantees"][0] |= {"finite": False, "epsilon": 3.0}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(made, card.schema())
+
+
+def test_a_card_names_what_was_tried_and_what_is_not_covered(runs):
+    text = card.markdown(card.card(evidence.gather(runs / "bare")))
+    assert "| in local training (released) | map |" in text
+    assert "No finite epsilon holds against:" in text
+    assert "An attack that fails proves nothing" in text
+
+
+def test_an_unfinished_run_has_a_page_too(runs):
+    run = evidence.gather(runs / "digits")
+    text = page([replace(run, result=None, lines=run.lines[:1], attacks=[])])
+    assert "after 1 of 3 rounds" in text
+    assert "No attack was tried here." in text
+    assert "Training is not over" in text
+
+
+def test_names_with_markup_are_escaped_on_the_page_and_in_the_card(runs):
+    run = evidence.gather(runs / "table")
+    nasty = replace(run, plan=replace(run.plan, dataset="<script>alert(1)</script>|x"), folder=run.folder / "<b>|")
+    assert "<script>" not in page([nasty, nasty])
+    assert "<script>" not in card.markdown(card.card(nasty))
+
+
+@pytest.mark.parametrize("bad", ["nowhere", "own.csv"])
+def test_what_is_no_run_is_refused_in_a_sentence(runs, capsys, bad):
+    assert main(["report", str(runs / bad)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_folder_of_runs_stands_for_its_runs(runs):
+    assert len(evidence.folders_in(runs)) == 4
+    with pytest.raises(BadInput):
+        evidence.folders_in(runs / "own" / "attacks")
+
+
+def test_figures_follow_the_pages_ink_and_are_the_same_each_time():
+    line = Line("one", [1, 2, 3], [0.1, None, 0.3])
+    one, other = (curves("T", "round", "share", [line], "says") for _ in range(2))
+    assert one.svg == other.svg
+    assert INK not in one.svg
+    assert "currentColor" in one.svg
+    assert ">round<" in one.svg
+    assert ">share<" in one.svg
+    assert not re.search(r'<svg [^>]*width="', one.svg)
