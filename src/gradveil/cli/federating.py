@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from gradveil import store
-from gradveil.cli import summary
+from gradveil.cli import report, summary
 from gradveil.cli.choices import Tweaks
 from gradveil.cli.output import emit_json
 from gradveil.cli.run import plans_from
@@ -142,6 +142,7 @@ def _told(line: dict[str, Any]) -> str:
 def _conclude(folder: Path, as_json: bool) -> None:
     from gradveil.experiments.federated.conduct import taken_up
 
+    report.write([folder], folder / report.REPORT)
     result = store.read_json(folder / store.RESULT)
     if as_json:
         return emit_json(result | {"beside": []})

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -121,7 +122,7 @@ class Flower:
     def _exchange(self, asked: dict[int, Array], online: dict[int, int], task: Task, like: Answer) -> dict[int, Heard]:
         """Send the orders and listen until all have answered or the time is over."""
         began, deadline = self.clock(), self.roster.deadline
-        heard = {place: Heard(None, "not connected", 0.0, 0, 0) for place in asked if place not in online}
+        heard = {place: Heard(None, self._absent(place), 0.0, 0, 0) for place in asked if place not in online}
         sent = {}
         for place, node in online.items():
             content = wire.pack_order(self._order(place, asked[place], task))
@@ -136,10 +137,14 @@ class Flower:
         late = {p: Heard(None, f"no answer within {deadline:g} s", deadline, s, 0) for p, (_, s) in sent.items()}
         return late | heard
 
+    def _absent(self, place: int) -> str:
+        reason = self.refused.get(self.roster.names[place])
+        return "not connected" if reason is None else f"refused: {reason}"
+
     def _order(self, place: int, clients: Array, task: Task) -> Order:
         data = jax.random.key_data(task.key)
         return Order(
-            plan=self.plan,
+            plan=replace(self.plan, dataset=Path(self.plan.dataset).name),  # where it lies here is nobody's business
             t=int(task.t),
             clients=clients,
             place=place,

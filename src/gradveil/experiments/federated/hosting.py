@@ -77,9 +77,12 @@ def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
     started again; AnswerIsNo if it does not stay up within `patience` seconds.
     """
     processes.write_secret(places.state / "superexec.secret")
-    failing, started = time.monotonic(), _start(hands, places)
+    failing, started, connected = time.monotonic(), _start(hands, places), False
     while True:
         time.sleep(POLL)
+        if not connected and CONNECTED in hands.log("supernode").read_text(errors="replace"):
+            connected = True
+            say(f"connected to {places.server}; orders are taken")
         ended = [name for name in ("supernode", "worker") if hands.processes[name].poll() is not None]
         if not ended:
             failing = time.monotonic() if time.monotonic() - started > 2 * STEADY else failing
@@ -94,6 +97,8 @@ def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
 
 
 STEADY = 5.0
+CONNECTED = "SuperNode ID:"
+"""What a SuperNode writes once the server has taken it."""
 
 
 def _start(hands: Crew, places: NodePlaces) -> float:
