@@ -12,12 +12,13 @@ import json
 import os
 import platform
 import shutil
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jax
 import numpy as np
@@ -29,6 +30,11 @@ from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
 from gradveil.tree import Tree
+
+
+class Busy(BadInput):
+    """Another process is at this folder."""
+
 
 PLAN, DATA, METRICS, RESULT, PARAMS = "plan.toml", "data.json", "metrics.jsonl", "result.json", "params.npz"
 LATEST = Path("checkpoints") / "latest.npz"
@@ -181,20 +187,29 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a run folder for this process alone; the lock ends with the process, however it ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise BadInput(f"out = {str(folder)!r}: another process is writing this run") from None
+        end = time.monotonic() + 1.0  # whoever only asks whether it is held, holds it for a moment
+        while not _taken(file, fcntl.LOCK_EX):
+            if time.monotonic() > end:
+                raise Busy(f"out = {str(folder)!r}: another process is writing this run")
+            time.sleep(0.02)
         yield
 
 
-def held(folder: Path) -> bool:
-    """Whether a process is writing this run now."""
+def _taken(file: IO[Any], kind: int) -> bool:
     try:
-        with locked(folder):
-            return False
-    except BadInput:
-        return True
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def held(folder: Path) -> bool:
+    """Whether a process is writing this run now; nothing is written to find out."""
+    try:
+        with (folder / ".lock").open("rb") as file:
+            return not _taken(file, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
 
 
 def write(path: Path, content: bytes, owner_only: bool = False) -> None:

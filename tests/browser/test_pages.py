@@ -149,7 +149,8 @@ def test_a_run_is_started_on_the_page_watched_to_its_end_and_compared(driver, ad
     until(driver, lambda d: text(d, "state") == "finished")
     assert text(driver, "done") == "6"
     assert 0 <= float(text(driver, "accuracy")) <= 1
-    assert float(text(driver, "epsilon")) > 0
+    assert float(text(driver, "epsilon").split()[0]) > 0
+    assert "one example" in text(driver, "epsilon")
     until(driver, lambda d: d.find_elements(By.CSS_SELECTOR, "#curve polyline"))
     assert len(driver.find_element(By.CSS_SELECTOR, "#curve polyline").get_attribute("points").split()) == 6
     shoot(driver, "finished")

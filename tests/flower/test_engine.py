@@ -48,6 +48,7 @@ def test_poisson_cohorts_agree_too_also_where_nobody_is_drawn(federation, plan, 
     over, _ = federation(plan)
     there, here = (trained(plan, e) for e in (over, Vectorized(plan, Population.of(plan, tiny()))))
     assert min(len(done.cohort) for done in here) == 0
+    assert all("nodes" in done.remarks for done in there)
     for one, other in zip(leaves(there[-1].state.params), leaves(here[-1].state.params), strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
@@ -79,6 +80,16 @@ def objects(message, reply):
     return Message(RecordDict({"update": ArrayRecord({"0": array}), "note": ArrayRecord()}), reply_to=message)
 
 
+def raw(data):
+    """Give a tampering that sends bytes for an array."""
+
+    def tamper(message, reply):
+        array = Array(dtype="float32", shape=(9_999_999_999_999,), stype="numpy.ndarray", data=data)
+        return Message(RecordDict({"update": ArrayRecord({"0": array}), "note": ArrayRecord()}), reply_to=message)
+
+    return tamper
+
+
 def sparse_beyond(message, reply):
     arrays = {"0.at": np.array([2**31], np.uint32), "0.values": np.ones(1, np.float32)}
     content = RecordDict({"update": ArrayRecord({n: Array(a) for n, a in arrays.items()}), "note": ArrayRecord()})
@@ -96,7 +107,12 @@ FAULTS = {
     "huge": (broken(lambda a: np.ones((40, 1000, 100), np.float32)), "shape"),
     "double": (broken(lambda a: a.astype(np.float64)), "float64"),
     "text": (text, "cannot be read"),
-    "pickle": (objects, "cannot be read"),
+    "zip": (raw(b"PK\x03\x04 not a zip"), "numpy's format"),
+    "bomb": (
+        raw(b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999999,), }"),
+        "large",
+    ),
+    "pickle": (objects, "numpy's format"),
     "sparse": (sparse_beyond, "do not fit"),
     "notes": (noted, "notes"),
     "late": (lambda message, reply: None, "no answer within"),

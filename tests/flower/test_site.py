@@ -21,6 +21,7 @@ from gradveil.federation import server
 from gradveil.federation.orders import Answer, Order, Refusal
 from gradveil.keys import Keys
 from gradveil.methods import FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, NON_PRIVATE
+from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.schedule import Constant, Exponential
 from gradveil.privacy.sensitivity import Fixed
 
@@ -37,7 +38,7 @@ def ordered(plan, clients=(0, 3), t=0, **changes):
     state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
     given = {
         "plan": plan, "t": t, "clients": np.array(clients), "place": 0, "places": 3, "shape": (12,),
-        "classes": ("a", "b", "c"), "params": tuple(map(np.asarray, state.params)),
+        "classes": ("a", "b", "c"), "columns": (), "params": tuple(map(np.asarray, state.params)),
         "memory": tuple(map(np.asarray, jax.tree.leaves(state.memory))), "key": None,
     }  # fmt: skip
     return Order(**given | changes)
@@ -60,6 +61,9 @@ OBJECTIONS = {
     "epsilon": (Policy(maximum_epsilon=0.01), {}, "epsilon ="),
     "no epsilon": (Policy(maximum_epsilon=100.0), {"method": NON_PRIVATE}, "no finite epsilon"),
     "epsilon of promised noise": (Policy(maximum_epsilon=100.0), {"method": FED_SDP}, "no finite epsilon"),
+    "share": (Policy(minimum_sigma=3.0), {"method": replace(FED_SDP_CLIENT, share=True)}, "sigma = 2.4"),
+    "raw counts": (Policy(minimum_sigma=0.1), {"method": METHODS["quantile"].value}, "sigma = 0 "),
+    "another clip": (Policy(methods=("fed-cdp",)), {"method": replace(FED_CDP, clip=Quantile(4.0))}, "not among"),
     "delta": (Policy(maximum_epsilon=100.0, maximum_delta=1e-6), {}, "delta ="),
 }
 
@@ -76,6 +80,10 @@ def test_a_plan_that_breaks_the_policy_is_refused_with_the_reason_and_nothing_is
 
 MISFITS = {
     "dataset": ({"dataset": "other"}, {}, "holds tiny"),
+    "columns": ({}, {"columns": ("age (1)",)}, "other columns"),
+    "another split": ({"train_all": True}, {}, "train_all"),
+    "a key for secret noise": ({}, {"key": (1, 2)}, "brings a key"),
+    "double weights": ({}, {"params": "double"}, "float32"),
     "shape": ({}, {"shape": (13,)}, "shape"),
     "classes": ({}, {"classes": ("a", "b")}, "classes"),
     "place": ({}, {"place": 1, "clients": np.array([1])}, "part 0 of 3"),
@@ -96,6 +104,8 @@ def test_an_order_that_does_not_fit_the_data_is_refused_with_the_reason(site, se
     order = ordered(replace(secret, **plan))
     if changes.get("params") == "nan":
         changes = changes | {"params": tuple(p * np.nan for p in order.params)}
+    if changes.get("params") == "double":
+        changes = changes | {"params": tuple(p.astype(np.float64) for p in order.params)}
     fields = {f: getattr(order, f) for f in Order.__dataclass_fields__}
     answer = site(Policy()).handle(Order(**fields | changes))
     assert isinstance(answer, Refusal)
@@ -145,6 +155,22 @@ def test_epsilon_is_what_the_accountant_says_of_the_busiest_client(site, secret,
     assert served.epsilon() == pytest.approx(account(expected, plan.delta, ADD_REMOVE, "server").epsilon)
 
 
+def test_the_same_rows_under_another_place_add_up(site, secret):
+    here = site(Policy(maximum_rounds=3), own=True)
+    plan = replace(secret, client_size=4)
+    answers = [
+        here.handle(ordered(plan, clients=(place,), place=place, places=places))
+        for place, places in ((0, 3), (1, 3), (0, 2), (1, 2))
+    ]
+    assert [isinstance(a, Answer) for a in answers] == [True, True, True, False]
+
+
+def test_a_seeded_order_without_a_key_is_refused(site, secret):
+    seeded = replace(secret, noise_source=policies.NoiseSource.SEEDED)
+    answer = site(Policy(allow_seeded=True)).handle(ordered(seeded))
+    assert "brings a key" in answer.reason
+
+
 def test_a_round_that_is_served_again_costs_again(secret):
     once, again = (Served(secret, 4, 1, {"0": rounds}).epsilon() for rounds in ([0], [0, 0]))
     assert 0 < once < again < math.inf
@@ -154,7 +180,8 @@ def test_a_round_that_is_served_again_costs_again(secret):
 def test_the_sigma_that_reaches_the_server_is_that_of_the_plan_or_none(secret, name):
     method = METHODS[name].value
     plan = replace(secret, method=method)
-    given = 0.0 if method.surface == 0 or method.sensitivity == Fixed(0.0) else plan.sigmas().min()
+    bare = method.surface == 0 or method.sensitivity == Fixed(0.0) or isinstance(method.clip, Quantile)
+    given = 0.0 if bare else plan.sigmas().min()
     if name != "random-noise":  # unclipped: noise without a bound hides nothing
         assert least_sigma(plan) == pytest.approx(given)
     else:
@@ -200,7 +227,7 @@ def test_a_named_dataset_needs_its_shard(tmp_path):
 
 def test_spending_survives_as_json(tmp_path, secret):
     spending = Spending(tmp_path / "spending.json")
-    assert spending.spend(Policy(), Served(secret, 4, 1, {}), 0, [2, 5]) is None
+    assert spending.spend(Policy(), "a plan", Served(secret, 4, 1, {}), 0, [2, 5]) is None
     (one,) = json.loads(spending.path.read_text())["plans"].values()
     assert one["rounds"] == {"2": [0], "5": [0]}
     assert Spending(spending.path).read()[next(iter(spending.read()))].plan == secret

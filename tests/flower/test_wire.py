@@ -20,7 +20,8 @@ from gradveil.methods import METHODS
 def an_order(plan, **changes):
     given = {
         "plan": plan, "t": 1, "clients": np.array([0, 3]), "place": 0, "places": 3, "shape": (12,),
-        "classes": ("a", "b", "c"), "params": (np.ones((2, 3), np.float32),), "memory": (np.float32(4.0),),
+        "classes": ("a", "b", "c"), "columns": ("age (1)", "job (3)"),
+        "params": (np.ones((2, 3), np.float32),), "memory": (np.float32(4.0),),
         "key": (7, 9),
     }  # fmt: skip
     return Order(**given | changes)
@@ -36,7 +37,7 @@ def everything(content):
 def test_an_order_arrives_as_it_was_sent(plan, key):
     sent = an_order(plan, key=key)
     got = wire.unpack_order(wire.pack_order(sent))
-    for name in ("plan", "t", "place", "places", "shape", "classes", "key"):
+    for name in ("plan", "t", "place", "places", "shape", "classes", "columns", "key"):
         assert getattr(got, name) == getattr(sent, name)
     np.testing.assert_array_equal(got.clients, sent.clients)
     for one, other in zip((*got.params, *got.memory), (*sent.params, *sent.memory), strict=True):
@@ -72,6 +73,15 @@ def test_a_broken_order_is_bad_input(words):
         wire.unpack_order(RecordDict({"order": ConfigRecord({"json": words})}))
 
 
+@pytest.mark.parametrize("clients", [[[0]], [[[0]]], ["x"], [None], 3])
+def test_clients_are_a_plain_list_of_numbers(plan, clients):
+    packed = wire.pack_order(an_order(plan))
+    words = json.loads(packed["order"]["json"]) | {"clients": clients}
+    packed["order"] = ConfigRecord({"json": json.dumps(words)})
+    with pytest.raises(BadInput):
+        wire.unpack_order(packed)
+
+
 def test_an_order_without_its_words_is_bad_input():
     with pytest.raises(BadInput):
         wire.unpack_order(RecordDict())
@@ -87,7 +97,7 @@ def test_nothing_but_the_order_and_the_answer_crosses_and_no_record_with_it(fede
     for _, message, reply in grid.crossed:
         assert set(message.content) == {"order", "params", "memory"}
         words = json.loads(message.content["order"]["json"])
-        assert set(words) == {"plan", "t", "clients", "place", "places", "shape", "classes", "key"}
+        assert set(words) == {"plan", "t", "clients", "place", "places", "shape", "classes", "columns", "key"}
         assert words["key"] is None
         assert set(reply.content) == {"update", "note"}
         clients = len(words["clients"])

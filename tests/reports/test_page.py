@@ -128,8 +128,11 @@ def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
 def test_true_records_and_the_seed_of_own_data_are_hidden_unless_asked_for(runs):
     run = evidence.gather(runs / "own")
     assert run.own
-    truth = features(run.attacks[0].exhibit)[0]["true"]
+    first = features(run.attacks[0].exhibit)[0]
+    truth = first["true"]
     hidden, shown = page([run]), page([run], show_truth=True)
+    assert f"<td>{first['guess']}" not in hidden  # a good copy is as private as the record
+    assert "recovered</th>" not in hidden
     assert "<th>true</th>" not in hidden
     assert "<th>true</th>" in shown
     assert f"<td>{truth}</td>" in shown

@@ -202,6 +202,9 @@ def test_a_typed_plan_is_validated_like_a_file(trained, tmp_path):
     assert answer.status_code == 400
     assert "magic: unknown key" in answer.json()["error"]
     assert list(tmp_path.glob("*")) == []
+    assert "is not TOML" in post(asked, "/api/runs", {"plan": "a = "}).json()["error"]
+    for plan in ({"plan": f'dataset = "{trained}/own.csv"'}, {"dataset": "/etc/passwd"}):
+        assert "only start runs on built-in datasets" in post(asked, "/api/runs", plan).json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -240,3 +243,49 @@ def test_pages_keep_to_themselves(trained):
     assert answer.headers["x-content-type-options"] == "nosniff"
     for line in answer.text.splitlines():
         assert "//" not in line.replace("<!doctype", "")
+
+
+def test_one_folder_that_cannot_be_read_hides_no_other(trained):
+    broken = trained / "broken"
+    broken.mkdir()
+    (broken / "plan.toml").write_text("no plan")
+    (trained / ".x.partial").mkdir()
+    (trained / ".x.partial" / "plan.toml").write_text("half")
+    try:
+        page = client(trained).get("/").text
+        assert "unreadable" in page
+        assert 'href="/run/one"' in page
+        assert "partial" not in page
+    finally:
+        for folder in (broken, trained / ".x.partial"):
+            (folder / "plan.toml").unlink()
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+
+
+@pytest.mark.parametrize("verb", ["stop", "resume"])
+@pytest.mark.parametrize("name", ["../outside", "%00", "nothing"])
+def test_only_runs_of_the_folder_are_stopped_or_taken_up(trained, verb, name):
+    (trained.parent / ".outside.process").write_text("1")
+    assert post(client(trained), f"/api/runs/{name}/{verb}", {}).status_code in (400, 404, 405)
+
+
+def test_a_body_longer_than_it_says_is_not_read(trained):
+    asked = client(trained)
+
+    def chunks():
+        for _ in range(3 * LARGEST // 1000):
+            yield b" " * 1000
+
+    headers = {FORM_HEADER: asked.rules.form, "content-length": "1"}
+    answer = asked.post("/api/runs", content=chunks(), headers=headers)
+    assert answer.status_code >= 400
+
+
+def test_a_finished_run_tells_its_epsilon_with_unit_adversary_and_round(trained):
+    page = client(trained).get("/run/one").text
+    held = next(
+        g for g in store.read_json(trained / "one" / "result.json")["guarantees"] if g["threat_model"] == "server"
+    )
+    assert f"{held['epsilon']:.2f} (against server, one example, delta 1e-05, after round 2)" in page

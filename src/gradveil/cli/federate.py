@@ -81,11 +81,11 @@ def server(
         held = conduct.Federation(
             nodes=_listed("nodes", nodes), deadline=deadline, patience=patience, attempts=attempts, data_dir=where
         )
-    if show:
-        return federating.show_server(places, folder, held.nodes)
     if not resume:
         plan = federating.plan_of(plan_file, data_dir)
         conduct.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, held)
+    if show:
+        return federating.show_server(places, folder, held.nodes)
     federating.serve(places, folder, held.nodes, as_json)
 
 
@@ -135,8 +135,8 @@ def worker(
     from gradveil.engines.flower import worker as executor
 
     logging.basicConfig(format="%(asctime)s %(message)s")
-    site = Site.open(NodeSettings.read(state / NODE))
-    executor.serve(runtime, (state / "superexec.secret").read_bytes(), site.handle)
+    site, secret = Site.open(NodeSettings.read(state / NODE)), federating.existing("secret", state / "superexec.secret")
+    executor.serve(runtime, secret.read_bytes(), site.handle)
 
 
 @app.command()
@@ -153,6 +153,8 @@ def demo(
     """Run a small plan over a SuperLink and SuperNodes on this machine, with TLS and keys made for the occasion."""
     from gradveil.experiments.federated import conduct
 
+    if Path(dataset).exists():
+        raise BadInput(f"dataset = {dataset!r}: the demonstration takes a dataset by its name")
     if not 1 <= nodes <= DEMO["clients"]:
         raise BadInput(f"nodes = {nodes}: must lie between 1 and {DEMO['clients']}")
     given = {**DEMO, "rounds": rounds, "dataset": dataset, "method": method, "seed": seed, "noise_source": "secret"}

@@ -67,7 +67,10 @@ def checked_keys(folder: Path) -> Path:
 
 
 def show_server(places: "ServerPlaces", folder: Path, nodes: tuple[str, ...]) -> None:
-    """Print what the server starts."""
+    """Write what the server's commands read, and print them."""
+    from gradveil.experiments.federated import hosting
+
+    hosting.prepare(places)
     _print_settings(places.state / "flwr")
     typer.echo(f"# {places.state / 'flwr' / 'config.toml'}")
     typer.echo(places.configuration())
@@ -76,7 +79,10 @@ def show_server(places: "ServerPlaces", folder: Path, nodes: tuple[str, ...]) ->
 
 
 def show_node(places: "NodePlaces") -> None:
-    """Print what a node starts."""
+    """Write what a node's commands read, and print them."""
+    from gradveil.engines.flower.processes import write_secret
+
+    write_secret(places.state / "superexec.secret")
     _print_settings(places.state / "flwr")
     for command in (places.supernode(), places.worker()):
         typer.echo(shlex.join(command))
@@ -87,6 +93,7 @@ def _print_settings(home: Path) -> None:
 
     for name, value in commands.settings(home).items():
         typer.echo(f"export {name}={shlex.quote(value)}")
+    typer.echo(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH")
 
 
 def serve(places: "ServerPlaces", folder: Path, nodes: tuple[str, ...], as_json: bool) -> None:
@@ -156,8 +163,9 @@ def _terminated() -> Iterator[None]:
     def stop(number: int, frame: object) -> NoReturn:
         sys.exit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -192,10 +192,11 @@ def _report(folders: list[Path]) -> list[Path]:
 def _attack(one: Run) -> list[dict[str, Any]]:
     """Attack a finished run at all surfaces; the records go into its folder."""
     with bar(f"attack on {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
-        pairs = attack_run(one.folder, one.plan, one.dataset, lambda victim: advance(""))
-    for scene, outcome in pairs:
-        findings.save(outcome, scene, one.folder / "attacks")
-    return [outcome.record for _, outcome in pairs]
+        records = []
+        for scene, outcome in attack_run(one.folder, one.plan, one.dataset, lambda victim: advance("")):
+            findings.save(outcome, scene, one.folder / "attacks")
+            records.append(outcome.record)
+    return records
 
 
 def _train(one: Run) -> dict[str, Any]:

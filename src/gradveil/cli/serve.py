@@ -33,6 +33,15 @@ def serve(
         raise BadInput(f"{str(runs)!r}: is not a folder")
     runs.mkdir(parents=True, exist_ok=True)
     # Whoever must bring a token may know this machine by any name.
-    served = None if token else frozenset(f"{name}:{port}" for name in {host, *LOOPBACK, "[::1]"})
+    names = {host, *LOOPBACK, "[::1]"}
+    bare = names if port == 80 else set()  # a browser leaves that port out
+    served = None if token else frozenset({f"{name}:{port}" for name in names} | bare)
     typer.echo(f"gradveil serves {runs} on http://{host}:{port}/" + ("?token=..." if token else ""), err=True)
-    uvicorn.run(make(Runs(runs), Rules(served, token)), host=host, port=port, log_level="warning", server_header=False)
+    uvicorn.run(
+        make(Runs(runs.resolve()), Rules(served, token)),
+        host=host,
+        port=port,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )

@@ -20,9 +20,13 @@ SOUND, PAPER_MOMENTS = "pld", "paper-moments"
 
 
 class Budget:
-    """The releases of a plan as training goes on, and the epsilon that they add up to."""
+    """The releases of a plan as training goes on, and the epsilon that they add up to.
 
-    def __init__(self, plan: Plan, dataset: Dataset, copies: int) -> None:
+    answered: how many of a cohort answer at least, where clients can fail to.
+    """
+
+    def __init__(self, plan: Plan, dataset: Dataset, copies: int, answered: int | None = None) -> None:
+        self._answered = answered
         self._plan, self._records = plan, len(dataset.train)
         self._layers = translator.layer_count(plan, dataset.shape, len(dataset.classes))
         self.copies = copies
@@ -59,7 +63,7 @@ class Budget:
         """Give what the first rounds, and attempts that failed, release if the busiest client takes part that often."""
         releases: list[Release] = []
         for t in (*range(rounds), *self._repeated):
-            releases += translator.releases(self._plan, t, self._layers, self.copies)
+            releases += translator.releases(self._plan, t, self._layers, self.copies, self._answered)
         return Ledger(tuple(releases), participations, self._plan.noise_source.value)
 
     def spent(self, rounds: int, participations: int) -> Guarantee:

@@ -84,7 +84,7 @@ class Run:
         if self.plan.max_epsilon is None:
             return True
         counts = self.state.participations.copy()
-        counts[cohort_of(self.plan, self.state.round, self.roots)] += 1
+        counts[cohort_of(self.plan, self.state.round, self.roots, self.tried)] += 1
         return self.budget.affords(self.state.round + 1, int(counts.max()))
 
 
@@ -143,7 +143,7 @@ def proceed(run: Run) -> Iterator[Line]:
         began, watch = time.perf_counter(), store.watched(run.folder)
         _catch_up(run, store.read_metrics(run.folder))
         store.cut_metrics(run.folder, run.state.round)
-        if run.state.round == 0:
+        if not (run.folder / store.LATEST).exists():
             store.save(run.folder, run.state, watched=0 in watch)
         if _over(run):
             return
@@ -152,7 +152,7 @@ def proceed(run: Run) -> Iterator[Line]:
             line = _line(run, done, time.perf_counter() - began)
             store.append_metrics(run.folder, line)
             store.save(run.folder, done.state, watched=done.state.round in watch)
-            run.state, run.seconds = done.state, run.seconds + line["seconds"]
+            run.state, run.seconds, run.tried = done.state, run.seconds + line["seconds"], 0
             run.lines.append(line)
             yield line
             began = time.perf_counter()
@@ -236,7 +236,7 @@ def _line(run: Run, done: Round, seconds: float) -> Line:
         **_spent(run, done),
         "norm_quantiles": _probe(run.population, run.plan, done) if plan.method.idle else None,
         "seconds": seconds + time.perf_counter() - began,
-        **done.remarks,
+        **(done.remarks | {"attempts": done.attempts} if done.remarks else {}),
     }
 
 

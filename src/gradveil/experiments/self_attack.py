@@ -1,6 +1,6 @@
 """A run attacks itself: the first round that it trained, read at all three surfaces, with a small budget."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,10 +20,8 @@ SMALL = replace(MAP, iterations=10)
 
 def attack_run(
     folder: Path, plan: Plan, dataset: Dataset, done: Callable[[int], None] = lambda victim: None
-) -> list[tuple[Scene, Outcome]]:
-    """Attack what each surface released in the first round, when gradients say most."""
-    results = []
+) -> Iterator[tuple[Scene, Outcome]]:
+    """Attack what each surface released in the first round, when gradients say most; one after the other."""
     for surface in Surface:
         scene = scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, "released"), (ROUND,))
-        results.append((scene, attack(scene, SMALL, VICTIMS, seed=plan.seed, done=done)))
-    return results
+        yield scene, attack(scene, SMALL, VICTIMS, seed=plan.seed, done=done)

@@ -18,8 +18,12 @@ def layer_count(plan: Plan, shape: tuple[int, ...], classes: int) -> int:
     return len(jax.tree.leaves(params))
 
 
-def releases(plan: Plan, t: int, layers: int, copies: int) -> tuple[Release, ...]:
-    """Give what round t releases: the noised sums, and the noised count of a quantile clip."""
+def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None = None) -> tuple[Release, ...]:
+    """Give what round t releases: the noised sums, and the noised count of a quantile clip.
+
+    answered: how many of a cohort answer at least, where clients can fail to; all of them unless given.
+    """
+    cohort = plan.cohort if answered is None else answered
     example = plan.method.surface is Surface.EXAMPLE
     sigmas = plan.sigmas()[t]
     main = Release(
@@ -31,15 +35,15 @@ def releases(plan: Plan, t: int, layers: int, copies: int) -> tuple[Release, ...
         ratio=_ratio(plan),
         layers=1 if plan.method.clip.joint else layers,
         draw=plan.method.draw.value,
-        expected=float(_expected(plan)),
-        capacity=plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else _expected(plan),
+        expected=float(_expected(plan, cohort)),
+        capacity=plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else _expected(plan, cohort),
         share=plan.method.share,
         example_sampling=plan.sampling.name,
         example_rate=plan.batch / plan.client_size,
         touches=touches(plan),
         cohort_sampling=plan.cohort_sampling.value,
         cohort_rate=plan.cohort / plan.clients,
-        cohort=plan.cohort,
+        cohort=cohort,
         copies=copies,
         data_dependent=plan.method.sensitivity.data_dependent,
     )
@@ -51,9 +55,8 @@ def _count(plan: Plan, main: Release) -> tuple[Release, ...]:
     clip = plan.method.clip
     if not isinstance(clip, Quantile):
         return ()
-    noise = (
-        clip.count_noise * plan.cohort * _expected(plan) if main.unit == "example" else clip.count_noise * plan.cohort
-    )
+    units = main.cohort * plan.batch if main.unit == "example" else main.cohort
+    noise = clip.count_noise * units
     changes = {"part": "count", "sigmas": (2 * noise,), "ratio": 1.0, "layers": 1, "draw": "sum", "share": False}
     fields = {name: getattr(main, name) for name in Release.__dataclass_fields__}
     return (Release(**(fields | changes | {"touches": 1, "surface": int(Surface.SERVER), "data_dependent": False})),)
@@ -70,8 +73,8 @@ def _ratio(plan: Plan) -> float:
     return math.inf if isinstance(sensitivity, Fixed) else 0.0
 
 
-def _expected(plan: Plan) -> int:
-    return {Surface.EXAMPLE: plan.batch, Surface.UPDATE: 1, Surface.SERVER: plan.cohort}[plan.method.surface]
+def _expected(plan: Plan, cohort: int) -> int:
+    return {Surface.EXAMPLE: plan.batch, Surface.UPDATE: 1, Surface.SERVER: cohort}[plan.method.surface]
 
 
 def touches(plan: Plan) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from gradveil.data.dataset import Dataset
 from gradveil.federation.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -16,8 +17,8 @@ class Order:
 
     clients: int [k], those of the cohort that the node holds. place, places: the node is number `place` of `places` and
     holds every client whose number leaves that remainder. params, memory: leaves of the model and of the clip's memory.
-    shape, classes: of the examples that the model is made for. key: the round's key if the plan's noise is seeded; a
-    node draws its own otherwise.
+    shape, classes, columns: of the examples that the model is made for. key: the round's key if the plan's noise is
+    seeded; a node draws its own otherwise.
     """
 
     plan: Plan
@@ -27,6 +28,7 @@ class Order:
     places: int
     shape: tuple[int, ...]
     classes: tuple[str, ...]
+    columns: tuple[str, ...]
     params: tuple[Array, ...]
     memory: tuple[Array, ...]
     key: tuple[int, int] | None
@@ -45,6 +47,11 @@ class Refusal:
     """Why a node does not do what it was asked to."""
 
     reason: str
+
+
+def columns_of(dataset: Dataset) -> tuple[str, ...]:
+    """Give the columns of a table by name and width; pictures have none."""
+    return tuple(f"{f.name} ({f.stop - f.start})" for f in dataset.features)
 
 
 def held_by(place: int, places: int, clients: Array) -> Array:

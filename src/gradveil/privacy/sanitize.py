@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from gradveil import tree
-from gradveil.privacy.clip import Facts, joint_norms
+from gradveil.privacy.clip import Facts, Unclipped, joint_norms
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Rule
 from gradveil.surface import Surface
@@ -58,6 +58,8 @@ def cross(
     pruned = jax.vmap(rule.prune)(lot, jax.random.split(key_prune, mask.shape[0]))
     entered = rule.clip.enter(pruned, memory)
     before = tree.layer_norms(entered)
+    if not isinstance(rule.clip, Unclipped):
+        entered, before = _finite(entered, before)
     scales = rule.clip.scales(before, memory) * mask[:, None]
     mean = tree.weighted_sum(scales / expected, entered)
     after = jnp.where(scales > 0, before, 0.0) * scales  # an infinite norm has scale 0, and their product would be NaN
@@ -75,6 +77,19 @@ def cross(
         released = tree.lot_of_one(used)
     measures = _measure(before, scales, mask, sensitivity, bound)
     return Crossing(used, Seen(released, lot), measures, rule.clip.note(facts, used, std, memory))
+
+
+def _finite(lot: Tree, norms: Array) -> tuple[Tree, Array]:
+    """Put zero for every unit whose norm is no number.
+
+    No scale could bound it: NaN would pass any clip and any noise, and tell whoever sees it that the unit was there.
+    """
+    sound = jnp.all(jnp.isfinite(norms), axis=1)
+
+    def kept(leaf: Array) -> Array:
+        return jnp.where(sound.reshape((-1,) + (1,) * (leaf.ndim - 1)), leaf, 0.0)
+
+    return jax.tree.map(kept, lot), jnp.where(sound[:, None], norms, 0.0)
 
 
 def unnoised(rule: Rule, lot: Tree, mask: Array, expected: float, memory: Tree) -> Tree:

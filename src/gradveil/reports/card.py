@@ -7,10 +7,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gradveil import codec, store
+from gradveil import store
+from gradveil.privacy.method import Method
 from gradveil.reports import words
-from gradveil.reports.evidence import WHERE, Evidence
-from gradveil.reports.page import promise
+from gradveil.reports.evidence import WHERE, Evidence, leaks
+from gradveil.reports.page import plan_digest, promise
 
 JSON, MARKDOWN = "privacy_card.json", "privacy_card.md"
 ALWAYS = (
@@ -38,7 +39,7 @@ def card(run: Evidence) -> dict[str, Any]:
             "training_examples": run.data["examples"]["train"],
             "accuracy": run.accuracy,
             "noise_source": plan.noise_source.value,
-            "plan_sha256": codec.digest(plan),
+            "plan_sha256": plan_digest(run),
             "data_sha256": run.data["sha256"],
             "params_sha256": None if result is None else result["params_sha256"],
             "software": run.environment["packages"],
@@ -97,13 +98,19 @@ def _assumptions(run: Evidence) -> list[str]:
     held = run.guarantee
     told = [
         f"Cohorts are drawn {plan.cohort_sampling.value}, batches by {plan.sampling.name}, as the accounting says.",
-        "Every client runs this software as it is, and clips and noises before anything leaves it."
-        if plan.method.surface
-        else "The server adds the noise that it promised and forgets the updates.",
+        _who_protects(plan.method),
     ]
     if plan.noise_source.value == "seeded":
         told.append("Nobody who sees the model learns the seed, from which the noise can be made again.")
     return told + ([f"Losses are composed by {held['accountant']} for {held['sampling']}."] if held else [])
+
+
+def _who_protects(method: Method) -> str:
+    if method.noise.silent:
+        return "Nobody adds noise: what is released is as the clients computed it, at most clipped or pruned."
+    if method.surface:
+        return "Every client runs this software as it is, and clips and noises before anything leaves it."
+    return "The server adds the noise that it promised and forgets the updates."
 
 
 def _uncovered(run: Evidence) -> list[str]:
@@ -125,7 +132,7 @@ def _attack(record: dict[str, Any]) -> dict[str, Any]:
         "error_of_a_guess": record["prior_rmse"],
         "gain": record["gain"],
         "gain_interval": record["gain_ci"],
-        "gains": None if record["resilient"] is None else not record["resilient"],
+        "gains": leaks(record),
         "success_rate": record["success_rate"],
         "which_of": [
             {"candidates": c["n"], "success": c["success"], "chance": c["chance"], "bound": c["bound"]}

@@ -2,6 +2,7 @@
 
 import io
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 STYLE: Any = {
     "svg.fonttype": "none",
+    "text.parse_math": False,
     "svg.hashsalt": "gradveil",
     "font.family": "sans-serif",
     "font.size": 10,
@@ -37,6 +39,9 @@ STYLE: Any = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
 }
+
+
+_DRAWING = threading.Lock()  # the style is one for the whole process, and the live page draws in several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def curves(
     log: bool = False,
 ) -> Chart:
     """Draw curves over rounds; `limit` is a budget that they must not cross."""
-    with mpl.rc_context(STYLE):
+    with _DRAWING, mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6, 3.2), layout="constrained")
         axes = figure.add_subplot()
         for i, line in enumerate(lines):
@@ -87,7 +92,7 @@ def curves(
 
 def scatter(title: str, points: Sequence[tuple[str, float, float, float | None]], says: str) -> Chart:
     """Draw accuracy against leakage, one point a run: name, leakage, accuracy and epsilon (None: none finite)."""
-    with mpl.rc_context(STYLE):
+    with _DRAWING, mpl.rc_context(STYLE):
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
         axes = figure.add_subplot()
         for i, (name, leakage, accuracy, epsilon) in enumerate(points):

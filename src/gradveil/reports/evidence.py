@@ -43,6 +43,11 @@ class Evidence:
         return self.plan.method.name
 
     @property
+    def name(self) -> str:
+        """Name the run on a page with others."""
+        return self.method if self.method == self.folder.name else f"{self.method} ({self.folder.name})"
+
+    @property
     def own(self) -> bool:
         """Whether it was trained on a user's own data, of which nothing is shown unasked."""
         return bool(self.data["own"])
@@ -58,16 +63,39 @@ class Evidence:
         held = [] if self.result is None else self.result["guarantees"]
         return next((g for g in held if g["threat_model"] == self.plan.threat_model), None)
 
+    @property
+    def plan_unit(self) -> str:
+        """What one unit of the plan's guarantee is."""
+        return "example" if self.guarantee is None else str(self.guarantee["unit"])
+
     def strongest(self, surface: int) -> Shown | None:
-        """Give the attack that gained most at a surface."""
+        """Give the attack that says most at a surface: one that found a leak, else an unclear one, else any."""
         there = [one for one in self.attacks if one.record["surface"] == surface]
-        return max(there, key=lambda one: one.record["gain"], default=None)
+        rank = {True: 2, None: 1, False: 0}
+        return max(there, key=lambda one: (rank[leaks(one.record)], one.record["gain"]), default=None)
 
     @property
     def leakage(self) -> float | None:
         """The largest share of the prior-only error that any attack took away, at any surface; 0 if none gained."""
-        gained = [max(0.0, one.record["gain"]) / one.record["prior_rmse"] for one in self.attacks]
-        return max(gained, default=None)
+        judged = [one.record for one in self.attacks if one.record["prior_rmse"] > 0]
+        return max((max(0.0, r["gain"]) / r["prior_rmse"] for r in judged), default=None)
+
+
+NEGLIGIBLE = 0.1
+"""Share of the prior-only error that an attack may gain at most, by its interval, to be called without gain."""
+
+
+def leaks(record: Record) -> bool | None:
+    """Whether an attack found a leak; None where it cannot be told.
+
+    A leak is a gain whose interval lies above 0, or a record told from others more often than chance, by its interval.
+    There is none only if the interval of the gain ends near 0: an attack on few victims that fails tells nothing.
+    """
+    told = any(c["success_ci"][0] > c["chance"] for c in record["candidates"])
+    if record["resilient"] is False or told:
+        return True
+    interval = record["gain_ci"]
+    return None if interval is None or interval[1] > NEGLIGIBLE * record["prior_rmse"] else False
 
 
 def gather(folder: Path) -> Evidence:

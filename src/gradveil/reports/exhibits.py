@@ -78,7 +78,7 @@ def _victim(outcome: Outcome, i: int, moments: int) -> dict[str, Any]:
     """Show the first example of a victim: the guess that came nearest to it, at several moments."""
     found, truth, leak = outcome.founds[i], outcome.truths[i].x[0], outcome.leaks[i]
     low, high = limits(leak)
-    errors = [_rmse(np.clip(guess, low, high), truth) for guess in found.x[-1]]
+    errors = [_rmse(np.clip(np.nan_to_num(guess), low, high), truth) for guess in found.x[-1]]
     nearest = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
     last = len(found.x) - 1
     at = np.sort(np.resize(frames(len(found.x), moments) if moments > 1 else (last,), moments))

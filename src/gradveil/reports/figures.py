@@ -10,6 +10,7 @@ from gradveil.federation import ledger as translator
 from gradveil.reports.charts import Chart, Line, curves, scatter
 from gradveil.reports.evidence import Evidence
 
+SOUND = "pld"
 SECONDS = 1.5
 """Time for accounting again on the way; the end is always known from the result."""
 
@@ -21,11 +22,11 @@ def learning(run: Evidence, beside: Sequence[Evidence]) -> list[Chart]:
     charts = [
         curves(
             "Accuracy", "round", "accuracy on test examples (share)",
-            [_line(r, "accuracy") for r in runs], f"Accuracy over rounds; {run.method} ends at {last}.",
+            [_line(r, "accuracy") for r in runs], f"Accuracy over rounds; {run.name} ends at {last}.",
         ),
         curves(
             "Loss", "round", "cross-entropy on test examples (nats)",
-            [_line(r, "loss") for r in runs], f"Loss over rounds of {', '.join(r.method for r in runs)}.",
+            [_line(r, "loss") for r in runs], f"Loss over rounds of {', '.join(r.name for r in runs)}.",
         ),
     ]  # fmt: skip
     return charts if run.lines else []
@@ -33,19 +34,24 @@ def learning(run: Evidence, beside: Sequence[Evidence]) -> list[Chart]:
 
 def noise(run: Evidence) -> list[Chart]:
     """Draw sigma, the sensitivity that scales it, and the norms it follows."""
-    if run.plan.method.noise.silent or not any(line["sensitivity"] for line in run.lines):
+    if run.plan.method.noise.silent or not run.lines:
         return []
-    first, last = run.lines[0]["sensitivity"], run.lines[-1]["sensitivity"]
-    return [
+    charts = [
         curves(
             "Noise scale", "round", "sigma (multiples of S)", [_line(run, "sigma", "sigma")],
             f"Sigma over rounds, from {run.lines[0]['sigma']:.3g} to {run.lines[-1]['sigma']:.3g}.",
-        ),
+        )
+    ]  # fmt: skip
+    known = [line["sensitivity"] for line in run.lines if line["sensitivity"] is not None]
+    if not known:  # over a network it stays with the data
+        return charts
+    return [
+        *charts,
         curves(
             "Noise follows the gradient", "round", "l2 norm",
             [_line(run, "sensitivity", "sensitivity S"), _line(run, "clip", "clipping bound C"),
              _line(run, "unit_norm", "mean norm before clipping")],
-            f"The sensitivity that scales the noise, from {first or 0:.3g} to {last or 0:.3g}, beside the clipping "
+            f"The sensitivity that scales the noise, from {known[0]:.3g} to {known[-1]:.3g}, beside the clipping "
             "bound and the mean norm of a unit.",
         ),
     ]  # fmt: skip
@@ -69,7 +75,7 @@ def spending(run: Evidence) -> list[Chart]:
 def tradeoff(runs: Sequence[Evidence]) -> list[Chart]:
     """Draw accuracy against leakage against epsilon."""
     points = [
-        (r.method, r.leakage, r.accuracy, r.guarantee["epsilon"] if r.guarantee and r.guarantee["finite"] else None)
+        (r.name, r.leakage, r.accuracy, r.guarantee["epsilon"] if r.guarantee and r.guarantee["finite"] else None)
         for r in runs
         if r.leakage is not None and r.accuracy is not None
     ]
@@ -78,16 +84,19 @@ def tradeoff(runs: Sequence[Evidence]) -> list[Chart]:
 
 
 def _line(run: Evidence, key: str, name: str | None = None) -> Line:
-    return Line(name or run.method, [line["round"] + 1 for line in run.lines], [line[key] for line in run.lines])
+    return Line(name or run.name, [line["round"] + 1 for line in run.lines], [line[key] for line in run.lines])
 
 
 def _spent(run: Evidence) -> Line | None:
-    """Read what training itself accounted, against the adversary of the plan."""
-    there = [(line["round"] + 1, line["spent"]["epsilon"]) for line in run.lines if line["spent"] is not None]
-    finite = [(t, epsilon) for t, epsilon in there if epsilon is not None]
+    """Read what training itself accounted soundly, against the adversary of the plan; the end is in the result."""
+    spent = [(line["round"] + 1, s) for line in run.lines if (s := line.get("spent")) is not None]
+    finite = [(t, s["epsilon"]) for t, s in spent if s["finite"] and s["accountant"] == SOUND]
+    last = run.guarantee
+    if last is not None and last["finite"]:
+        finite = [(t, e) for t, e in finite if t < len(run.lines)] + [(len(run.lines), last["epsilon"])]
     if not finite:
         return None
-    return Line(f"{run.plan.threat_model} ({run.plan.accountant})", *map(list, zip(*finite, strict=True)))
+    return Line(f"{run.plan.threat_model} (one {run.plan_unit})", *map(list, zip(*finite, strict=True)))
 
 
 def _by_adversary(run: Evidence) -> list[Line]:
@@ -99,10 +108,12 @@ def _by_adversary(run: Evidence) -> list[Line]:
         if not held["finite"] or held["threat_model"] == run.plan.threat_model:
             continue
         points = [(len(run.lines), held["epsilon"])]
-        for line in run.lines[len(run.lines) // 2 :: max(1, len(run.lines))]:
-            if time.perf_counter() - began < SECONDS and line["round"] + 1 < len(run.lines):
+        for share in (0.5, 0.25, 0.1):
+            line = run.lines[max(0, round(share * len(run.lines)) - 1)]
+            known = "max_participations" in line and line["round"] + 1 < points[0][0]
+            if known and time.perf_counter() - began < SECONDS:
                 points.insert(0, (line["round"] + 1, _epsilon(run, line, held["threat_model"])))
-        lines.append(Line(held["threat_model"], *map(list, zip(*points, strict=True))))
+        lines.append(Line(f"{held['threat_model']} (one {held['unit']})", *map(list, zip(*points, strict=True))))
     return lines
 
 

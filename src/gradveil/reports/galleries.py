@@ -16,11 +16,11 @@ def gallery_of(outcome: Outcome) -> bytes:
     )
 
 
-def drawn(exhibit: Exhibit, title: str, truth: bool = True) -> bytes:
-    """Draw an exhibit of pictures as a PNG, with or without the true ones."""
+def drawn(exhibit: Exhibit, title: str) -> bytes:
+    """Draw an exhibit of pictures as a PNG."""
     count = exhibit.guesses.shape[1]
-    columns = (*(("truth",) if truth else ()), *(_column(i, count) for i in range(count)), "prior only")
-    return gallery(title, columns, [_strip(exhibit, i, truth) for i in range(len(exhibit.truth))])
+    columns = ("truth", *(_column(i, count) for i in range(count)), "prior only")
+    return gallery(title, columns, [_strip(exhibit, i) for i in range(len(exhibit.truth))])
 
 
 def _column(i: int, count: int) -> str:
@@ -28,8 +28,8 @@ def _column(i: int, count: int) -> str:
     return "start" if i == 0 and last > 0 else ("result" if i == last else f"moment {i}")
 
 
-def _strip(exhibit: Exhibit, i: int, truth: bool) -> Strip:
+def _strip(exhibit: Exhibit, i: int) -> Strip:
     captions = [f"iteration {n}" for n in exhibit.iterations[i][:-1]] + [f"RMSE {exhibit.errors[i]:.3f}"]
-    images = (*((exhibit.truth[i],) if truth else ()), *exhibit.guesses[i], exhibit.prior[i])
-    below = (*(("",) if truth else ()), *captions, f"RMSE {exhibit.prior_errors[i]:.3f}")
+    images = (exhibit.truth[i], *exhibit.guesses[i], exhibit.prior[i])
+    below = ("", *captions, f"RMSE {exhibit.prior_errors[i]:.3f}")
     return Strip(f"client {exhibit.clients[i]}", tuple(np.clip(image, 0, 1) for image in images), below)

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -98,14 +99,14 @@ def _surface(run: Evidence, surface: int) -> dict[str, str]:
 
 
 def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
-    """Give what an attack has to show: a gallery of pictures, or the features of a table row."""
+    """Give what an attack has to show: a gallery of pictures, or the features of a table row; or words alone."""
     r, shows = one.record, one.exhibit
     title = f"{r['attack']} {WHERE[r['surface']]} ({r['view']}, round {r['round']})"
-    base: dict[str, Any] = {"title": title, "says": words.outcome(r) + ".", "gallery": None, "rows": [], "truth": truth}
-    if shows is None:
+    base: dict[str, Any] = {"title": title, "says": words.outcome(r) + ".", "gallery": None, "rows": []}
+    if shows is None or not truth:  # a good copy of a record is as private as the record
         return base
     if shows.is_image:
-        picture = drawn(shows.first(VICTIMS), f"{r['attack']} against {r['method']}", truth)
+        picture = drawn(shows.first(VICTIMS), f"{r['attack']} against {r['method']}")
         return base | {"gallery": base64.b64encode(picture).decode()}
     return base | {"rows": features(shows)}
 
@@ -128,7 +129,9 @@ def features(shows: Exhibit) -> list[dict[str, Any]]:
 
 def _level(part: np.ndarray[Any, Any]) -> str:
     """Name the level of a category by its place, or write a number."""
-    return f"{float(part[0]):.2f}" if len(part) == 1 else f"level {int(np.argmax(part)) + 1} of {len(part)}"
+    if len(part) == 1:
+        return f"{float(part[0]):.2f}"
+    return f"level {int(np.argmax(part)) + 1} of {len(part)}" if part.any() else "none"
 
 
 def promise(run: Evidence) -> list[str]:
@@ -167,6 +170,12 @@ def plan_text(run: Evidence) -> str:
     return tomli_w.dumps(plain)
 
 
+def plan_digest(run: Evidence) -> str:
+    """Give the digest of the plan; of a user's own run without its seed and path, which could be guessed from it."""
+    plan = run.plan
+    return codec.digest(replace(plan, seed=0, dataset=Path(plan.dataset).name) if run.own else plan)
+
+
 def facts(run: Evidence) -> list[tuple[str, str]]:
     """List what a result depends on beside the plan."""
     e = run.environment
@@ -175,7 +184,7 @@ def facts(run: Evidence) -> list[tuple[str, str]]:
         *((name, number) for name, number in e["packages"].items()),
         ("machine", f"{e['system']} {e['machine']}, {len(e['devices'])} devices"),
         ("data (SHA-256)", run.data["sha256"]),
-        ("plan (SHA-256)", codec.digest(run.plan)),
+        ("plan (SHA-256)", plan_digest(run)),
     ]
     if run.result is not None:
         told += [("parameters (SHA-256)", run.result["params_sha256"]), ("seconds", f"{run.result['seconds']:.1f}")]
@@ -196,7 +205,7 @@ def comparison(runs: Sequence[Evidence]) -> dict[str, Any]:
         ("epsilon", [_epsilon(r) for r in runs]),
         *((TITLES[s], [leaked(r, s) for r in runs]) for s in SURFACES),
     ]
-    names = [f"{r.method} ({r.folder.name})" if r.method != r.folder.name else r.method for r in runs]
+    names = [r.name for r in runs]
     return {"names": names, "rows": rows, "charts": [*figures.tradeoff(runs), *figures.learning(runs[0], runs[1:])]}
 
 
@@ -204,4 +213,4 @@ def _epsilon(run: Evidence) -> str:
     held = run.guarantee
     if held is None:
         return "not settled"
-    return f"{held['epsilon']:.3g} (delta {held['delta']:g})" if held["finite"] else "none finite"
+    return f"{held['epsilon']:.3g} (one {held['unit']}, delta {held['delta']:g})" if held["finite"] else "none finite"

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from gradveil.reports.evidence import WHERE, Evidence
+from gradveil.reports.evidence import WHERE, Evidence, leaks
 
 Record = dict[str, Any]
 WHOM = {
@@ -57,21 +57,28 @@ def _strength(epsilon: float) -> str:
 def _leaked(run: Evidence) -> str:
     if not run.attacks:
         return "it was not attacked"
-    open_ = [s for s in WHERE if (best := run.strongest(s)) is not None and best.record["resilient"] is False]
-    tried = [s for s in WHERE if run.strongest(s) is not None]
-    if not open_:
-        return f"our attacks ({', '.join(WHERE[s] for s in tried)}) learned no more than a guess without gradients"
-    return f"our attacks learned something of the data {' and '.join(WHERE[s] for s in open_)}"
+    found = {s: leaks(best.record) for s in WHERE if (best := run.strongest(s)) is not None}
+    open_ = [WHERE[s] for s, leak in found.items() if leak]
+    unclear = [WHERE[s] for s, leak in found.items() if leak is None]
+    if open_:
+        return f"our attacks learned something of the data {' and '.join(open_)}"
+    if unclear:
+        return f"whether our attacks learned anything {' and '.join(unclear)} could not be told"
+    return f"our attacks ({', '.join(WHERE[s] for s in found)}) learned no more than a guess without gradients"
 
 
 def outcome(record: Record) -> str:
     """Say in a sentence what one attack made of what it read."""
     mean, prior = record["mean_rmse"], record["prior_rmse"]
-    if record["resilient"] is None:
+    interval = record["gain_ci"]
+    if interval is None:
         judged = "one victim is too few to tell it from chance"
+    elif record["resilient"]:
+        judged = f"not clearly better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
     else:
-        judged = ("no better" if record["resilient"] else "better") + " than a guess without gradients"
-    told = f"{record['attack']}: error {mean:.3f} where a guess has {prior:.3f}, {judged}"
+        judged = f"better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
+    victims = f"{record['victims']} victim{'s' if record['victims'] != 1 else ''}"
+    told = f"{record['attack']}, {victims}: error {mean:.3f} where a guess without gradients has {prior:.3f}, {judged}"
     if record["candidates"]:
         first = record["candidates"][0]
         often = f"{first['success']:.0%} of the time (chance {first['chance']:.0%})"
@@ -80,9 +87,7 @@ def outcome(record: Record) -> str:
 
 
 def badge(record: Record | None) -> tuple[str, str]:
-    """Give a word and a class for a surface: not tried, holds, leaks."""
+    """Give a word and a class for a surface; that no gain was found is no proof that there is none."""
     if record is None:
         return "not attacked", "none"
-    if record["resilient"] is None:
-        return "unclear", "none"
-    return ("holds", "holds") if record["resilient"] else ("leaks", "leaks")
+    return {True: ("leaks", "leaks"), None: ("unclear", "none"), False: ("no gain found", "holds")}[leaks(record)]

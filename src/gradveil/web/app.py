@@ -79,6 +79,7 @@ class Pages:
 
     def __init__(self, runs: Runs, rules: Rules) -> None:
         self._runs, self._rules = runs, rules
+        self._one_at_a_time = asyncio.Lock()
 
     def _page(self, template: str, **given: Any) -> Response:
         text = _templates().get_template(template).render(form=self._rules.form, **given)
@@ -86,7 +87,7 @@ class Pages:
 
     async def index(self, request: Request) -> Response:
         """List the runs."""
-        told = await run_in_threadpool(lambda: [self._runs.told(name) for name in self._runs.names()])
+        told = await run_in_threadpool(self._runs.listed)
         return self._page("index.html", title="Runs", runs=told)
 
     async def new(self, request: Request) -> Response:
@@ -137,7 +138,8 @@ class Pages:
     async def attack(self, request: Request) -> Response:
         """Attack one picture."""
         question = lab.Question.of(await _object(request))
-        return JSONResponse(await run_in_threadpool(lab.answer, question))
+        async with self._one_at_a_time:
+            return JSONResponse(await run_in_threadpool(lab.answer, question))
 
     async def events(self, request: Request) -> Response:
         """Tell of a run whenever something changes, until it is over."""

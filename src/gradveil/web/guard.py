@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "gradveil_token"
 FORM_HEADER = "x-gradveil-form"
@@ -60,7 +60,7 @@ class Guard:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         refusal = self._entered(scope) or self._refusal(scope)
-        await (refusal or self._app)(scope, receive, _with_headers(send))
+        await (refusal or self._app)(scope, _limited(receive), _with_headers(send))
 
     def _entered(self, scope: Scope) -> Response | None:
         """Let whoever brings the token in the address in, and take it out of the address."""
@@ -80,6 +80,19 @@ class Guard:
         status, sentence = found
         wants_json = scope["method"] not in ("GET", "HEAD")
         return JSONResponse({"error": sentence}, status) if wants_json else PlainTextResponse(sentence + "\n", status)
+
+
+def _limited(receive: Receive) -> Receive:
+    """Stop reading where a body is longer than it said or than is allowed."""
+    read = 0
+
+    async def receiving() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        return message if read <= LARGEST else {"type": "http.disconnect"}
+
+    return receiving
 
 
 def _with_headers(send: Send) -> Send:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.sources import load
+from gradveil.engines.cache import let_go_of_programs
 from gradveil.errors import BadInput
 from gradveil.experiments import scenes
 from gradveil.experiments.attacking import attack
@@ -54,7 +55,7 @@ class Question:
 def _number(given: dict[str, Any], key: str, kind: Any) -> Any:
     try:
         return kind(given.get(key, ""))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(f"{key} = {given.get(key)!r}: must be a number") from None
 
 
@@ -67,6 +68,7 @@ def answer(question: Question) -> dict[str, Any]:
     plan = resolve(question.dataset, data, method, {"clients": PICTURES, "client_size": 10, "batch": 1})
     plan = scenes.as_paper(replace(plan, model=_network(plan.model, data.shape)), Surface.EXAMPLE, 1, 1)
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
+    let_go_of_programs()
     outcome = attack(_only(scene, question.picture), _slow(question.attack), 1, beside=False)
     return _told(Exhibit.of(outcome, 1, FRAMES), outcome.record)
 

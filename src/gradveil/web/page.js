@@ -75,7 +75,7 @@ function show(told) {
   find("done").textContent = told.done;
   find("bar").value = told.done;
   find("accuracy").textContent = told.accuracy === null ? "none yet" : told.accuracy.toFixed(3);
-  find("epsilon").textContent = told.epsilon === null ? "none finite" : told.epsilon.toFixed(2);
+  find("epsilon").textContent = told.epsilon;
   find("left").textContent = duration(told.seconds_left);
   find("stop").hidden = told.state !== "running";
   find("resume").hidden = told.state !== "stopped";
@@ -89,7 +89,8 @@ function follow() {
   source.onmessage = (event) => {
     const told = JSON.parse(event.data);
     show(told);
-    const now = told.state + told.attacks;
+    // The report is made again about ten times on the way, with every attack, and at the end.
+    const now = told.state + told.attacks + "." + Math.floor(10 * told.done / told.rounds);
     if (shown && shown !== now) find("report").src = find("report").src;
     shown = now;
     if (told.state !== "running") source.close();

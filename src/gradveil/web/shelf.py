@@ -7,13 +7,17 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gradveil import store
+from gradveil.data.sources import describe
 from gradveil.errors import BadInput
+from gradveil.experiments.self_attack import ROUND
+from gradveil.reports.card import JSON
 from gradveil.reports.evidence import Evidence, gather
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -26,6 +30,7 @@ OPTIONS = (
     "decay", "seed", "delta", "max-epsilon", "noise-source", "sampling",
 )  # fmt: skip
 """What the form may say, as options of `gradveil run`."""
+USUAL = {"dataset": "digits", "method": "fed-cdp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +42,14 @@ class Runs:
     def names(self) -> list[str]:
         """Give the runs by their paths below the folder, the newest first."""
         plans = [p for depth in (f"*/{store.PLAN}", f"*/*/{store.PLAN}") for p in self.root.glob(depth)]
-        newest = sorted(plans, key=lambda p: p.stat().st_mtime, reverse=True)
+        seen = [p for p in plans if not any(part.startswith(".") for part in p.relative_to(self.root).parts)]
+        newest = sorted(seen, key=lambda p: p.stat().st_mtime, reverse=True)
         return [str(p.parent.relative_to(self.root)) for p in newest]
 
     def folder(self, name: str) -> Path:
         """Give the folder of a run; whatever lies elsewhere, or is none, is refused."""
-        place, root = (self.root / name).resolve(), self.root.resolve()
+        root = self.root.resolve()
+        place = (root / name).resolve() if name.isprintable() else root
         if root not in place.parents or not (place / store.PLAN).is_file():
             raise BadInput(f"there is no run {name!r}")
         return place
@@ -50,6 +57,17 @@ class Runs:
     def evidence(self, name: str) -> Evidence:
         """Read a run."""
         return gather(self.folder(name))
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Tell of all runs; one that cannot be read is listed as such and hides no other."""
+        return [self._told_or_not(name) for name in self.names()]
+
+    def _told_or_not(self, name: str) -> dict[str, Any]:
+        try:
+            return self.told(name)
+        except (BadInput, OSError, KeyError, TypeError, ValueError):
+            nothing = {"dataset": "", "method": "", "done": 0, "rounds": 0, "accuracy": None, "epsilon": ""}
+            return {"name": name, "state": "unreadable", **nothing}
 
     def told(self, name: str) -> dict[str, Any]:
         """Tell how a run stands."""
@@ -62,21 +80,39 @@ class Runs:
             raise BadInput(f"name = {name!r}: must be letters, digits, dots, - and _, at most 64")
         if (self.root / name).exists():
             raise BadInput(f"name = {name!r}: is taken")
+        self._refuse_paths(wanted)
+        wanted = {**wanted, "dataset": wanted.get("dataset", "")}
+        if not wanted.get("plan", "").strip():  # without a plan, nothing said would mean the demonstration
+            wanted |= {key: wanted.get(key, "").strip() or usual for key, usual in USUAL.items()}
         given = [part for key in OPTIONS if wanted.get(key, "").strip() for part in (f"--{key}", wanted[key].strip())]
         attack = ["--attack"] if wanted.get("attack") else ["--no-attack"]
         with _PlanFile(self.root, name, wanted.get("plan", "")) as plan:
             self._launch(name, ["run", *plan, *given, *attack, "--json", "--out", str(self.root / name)])
         return name
 
+    def _refuse_paths(self, wanted: Mapping[str, str]) -> None:
+        """Let a form name built-in datasets only: whoever may start a run here must not read any file by it."""
+        try:
+            typed = tomllib.loads(wanted.get("plan", ""))
+        except tomllib.TOMLDecodeError as error:
+            raise BadInput(f"plan: is not TOML ({error})") from None
+        for given in (wanted.get("dataset", "").strip(), str(typed.get("dataset", ""))):
+            if given and given not in {source.name for source in describe()}:
+                raise BadInput(f"dataset = {given!r}: a page can only start runs on built-in datasets")
+        if any(not value.isprintable() for key, value in wanted.items() if key != "plan"):
+            raise BadInput("a field holds letters that cannot be printed")
+
     def resume(self, name: str) -> None:
         """Go on with a run that was stopped."""
         folder = self.folder(name)
         if self._running(name):
             raise BadInput("it is running already")
-        self._launch(name, ["run", "--resume", "--json", "--out", str(folder)])
+        attack = ["--attack"] if ROUND in store.watched(folder) else []  # it was to be attacked when it began
+        self._launch(name, ["run", "--resume", *attack, "--json", "--out", str(folder)])
 
     def stop(self, name: str) -> None:
         """Stop a run that this page started; what it has done is kept."""
+        self.folder(name)
         pid = self._process(name)
         if pid is None:
             raise BadInput("it is not running, or was started elsewhere")
@@ -142,12 +178,23 @@ class _PlanFile:
         self._path.unlink(missing_ok=True)
 
 
+def _spent(run: Evidence) -> str:
+    """Say what is spent, by whose account and for which unit; the result once there is one, else the last account."""
+    accounts = [(line["round"] + 1, line["spent"]) for line in run.lines if line.get("spent") is not None]
+    t, held = (len(run.lines), run.guarantee) if run.guarantee is not None else (accounts or [(0, None)])[-1]
+    if held is None:
+        return "not accounted yet"
+    against = f"against {held['threat_model']}, one {held['unit']}, delta {held['delta']:g}, after round {t}"
+    if held["accountant"] != "pld":
+        against = f"as the paper accounts, not a guarantee, after round {t}"
+    return f"{held['epsilon']:.2f} ({against})" if held["finite"] else f"none finite ({against})"
+
+
 def status(run: Evidence, name: str, running: bool) -> dict[str, Any]:
     """Say how a run stands, in numbers and words for the page."""
     last = run.lines[-1] if run.lines else None
     done, seconds = len(run.lines), [line["seconds"] for line in run.lines[-10:]]
-    spent = next((line["spent"] for line in reversed(run.lines) if line["spent"] is not None), None)
-    finished = run.result is not None and not running
+    finished = run.result is not None and (run.folder / JSON).exists() and not running
     return {
         "name": name,
         "dataset": Path(run.plan.dataset).name,
@@ -156,8 +203,7 @@ def status(run: Evidence, name: str, running: bool) -> dict[str, Any]:
         "rounds": run.plan.rounds,
         "done": done,
         "accuracy": None if last is None else last["accuracy"],
-        "epsilon": None if spent is None or not spent["finite"] else spent["epsilon"],
-        "threat_model": run.plan.threat_model,
+        "epsilon": _spent(run),
         "seconds_left": (run.plan.rounds - done) * sum(seconds) / len(seconds) if running and seconds else None,
         "attacks": len(run.attacks),
         "curve": [[line["round"] + 1, line["accuracy"]] for line in run.lines],

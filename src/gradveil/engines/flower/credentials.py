@@ -25,6 +25,8 @@ def make(folder: Path, hosts: Sequence[str], nodes: Sequence[str]) -> list[Path]
     """
     _check(folder, nodes)
     folder.mkdir(parents=True, exist_ok=True)
+    for host in hosts:
+        _host(host)
     authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority = _authority(authority_key)
     server = _server(server_key, hosts, authority, authority_key)
@@ -43,6 +45,8 @@ def _check(folder: Path, nodes: Sequence[str]) -> None:
     for name in nodes:
         if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
             raise BadInput(f"nodes: {name!r} must be made of letters, digits, - and _")
+        if name in ("ca", "server"):
+            raise BadInput(f"nodes: {name!r} is the name of other files; choose another")
     if len(set(nodes)) < len(nodes):
         raise BadInput("nodes: every name must occur once")
     if (folder / CA).exists():
@@ -94,7 +98,11 @@ def _host(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ip_address(host))
     except ValueError:
+        pass
+    try:
         return x509.DNSName(host)
+    except ValueError:
+        raise BadInput(f"hosts: {host!r} must be an address or a name in ASCII") from None
 
 
 def _node(folder: Path, name: str) -> list[Path]:

@@ -17,7 +17,7 @@ from gradveil.engines.serial import empty
 from gradveil.errors import AnswerIsNo, BadInput
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.messages import Report, Reports, Task, Work
-from gradveil.federation.orders import Answer, Array, Order, Refusal, held_by
+from gradveil.federation.orders import Answer, Array, Order, Refusal, columns_of, held_by
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.privacy.sanitize import Measures
 
@@ -77,7 +77,8 @@ class Flower:
         places = {place: held_by(place, len(self.roster.names), np.sort(cohort)) for place in range(self.at_once)}
         asked = {place: clients for place, clients in places.items() if len(clients)}
         if not asked:
-            return Reports(np.sort(cohort), *like)
+            self.before(int(task.t), cohort)  # an attempt all the same, though nobody was drawn
+            return Reports(np.sort(cohort), *like, {"nodes": _told(self.roster, {})})
         online = self._await(asked, self.plan.fewest(len(cohort)))
         self.before(int(task.t), np.sort(cohort))
         heard = self._exchange(asked, online, task, Answer(*map(_leaves, (like.update, like.note))))
@@ -130,9 +131,9 @@ class Flower:
             sent[place] = (message, wire.size(content))
         waiting = dict(zip(self.grid.push_messages([m for m, _ in sent.values()]), sent, strict=True))
         while (open_ := {k: p for k, p in waiting.items() if k and p not in heard}) and self.clock() - began < deadline:
-            for reply in self.grid.pull_messages(open_):
-                place = open_[reply.metadata.reply_to_message_id]
-                heard[place] = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place][1])
+            for key, place in open_.items():  # one by one: what a reply says of itself was written by the node
+                for reply in self.grid.pull_messages([key]):
+                    heard[place] = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place][1])
             time.sleep(POLL)
         late = {p: Heard(None, f"no answer within {deadline:g} s", deadline, s, 0) for p, (_, s) in sent.items()}
         return late | heard
@@ -151,6 +152,7 @@ class Flower:
             places=len(self.roster.names),
             shape=self.dataset.shape,
             classes=self.dataset.classes,
+            columns=columns_of(self.dataset),
             params=_leaves(task.params),
             memory=_leaves(task.memory),
             key=(int(data[0]), int(data[1])) if self.plan.noise_source is NoiseSource.SEEDED else None,
@@ -159,11 +161,14 @@ class Flower:
     def _hear(self, reply: Message, clients: int, like: Answer, seconds: float, down: int) -> Heard:
         if reply.has_error():
             return Heard(None, f"Flower error {reply.error.code}", seconds, down, 0)
-        up = wire.size(reply.content)
+        up = 0
         try:
+            up = wire.size(reply.content)
             answer = wire.unpack_answer(reply.content, like, clients)
         except BadInput as error:
             return Heard(None, f"rejected: {error}", seconds, down, up)
+        except Exception as error:  # whatever a node sends, the others go on
+            return Heard(None, f"rejected: cannot be read ({type(error).__name__})", seconds, down, up)
         if isinstance(answer, Refusal):
             return Heard(None, f"refused: {answer.reason}", seconds, down, up)
         return Heard(answer, "", seconds, down, up)
@@ -205,10 +210,10 @@ def _faults(roster: Roster, heard: dict[int, Heard]) -> str:
 def _told(roster: Roster, heard: dict[int, Heard]) -> dict[str, Any]:
     """Tell who was missing and why, who was slowest, and what crossed the network."""
     answered = {place: one for place, one in heard.items() if one.answer is not None}
-    slowest = max(answered, key=lambda place: answered[place].seconds)
+    slowest = max(answered, key=lambda place: answered[place].seconds, default=None)
     return {
         "missing": {roster.names[place]: one.fault for place, one in sorted(heard.items()) if one.fault},
-        "slowest": roster.names[slowest],
+        "slowest": None if slowest is None else roster.names[slowest],
         "seconds": {roster.names[place]: round(one.seconds, 3) for place, one in sorted(answered.items())},
         "bytes_down": sum(one.down for one in heard.values()),
         "bytes_up": sum(one.up for one in heard.values()),

@@ -1,11 +1,13 @@
 """Flower's processes: started in groups of their own, watched, and stopped with all that they started."""
 
+import ctypes
 import os
 import secrets
 import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,13 +51,17 @@ class Crew:
                 stderr=subprocess.STDOUT,
                 env=environment(self._home),
                 start_new_session=True,
+                preexec_fn=_die_with_parent,
             )
         self.processes[name] = process
         return process
 
     def ask(self, command: Command) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end."""
-        return subprocess.run(command, env=environment(self._home), capture_output=True, text=True, timeout=120)
+        try:
+            return subprocess.run(command, env=environment(self._home), capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{command[0]} {command[1]} did not end within 120 s") from None
 
     def log(self, name: str) -> Path:
         """Give the file that a process writes to."""
@@ -75,6 +81,12 @@ class Crew:
             _wait(process, max(0.0, end - time.monotonic()))
         for process in self.processes.values():
             _end(process)
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to end a child if its parent is killed outright; elsewhere nothing can be asked."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -110,6 +122,8 @@ def crew(logs: Path, home: Path) -> Iterator[Crew]:
 
 def start_server(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
     """Start the SuperLink and what executes runs; returns when it answers."""
+    if healthy(places):
+        raise Failed(f"port {places.port}: another server answers there already; stop it or choose another --port")
     write_secret(places.state / "superexec.secret")
     hands.start("superlink", places.superlink())
     await_health(hands, places, patience)

@@ -1,6 +1,7 @@
 """Orders and answers as Flower records: numbers as plain arrays, words as JSON, and nothing that could run."""
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,7 @@ from gradveil.errors import BadInput
 from gradveil.federation.orders import Answer, Array, Order, Refusal
 from gradveil.federation.plan import Plan
 
+NPY = b"\x93NUMPY"
 LONGEST = 1000
 """Characters of a reason that are read; a node could send a book."""
 
@@ -27,6 +29,7 @@ def pack_order(order: Order) -> RecordDict:
         "places": order.places,
         "shape": list(order.shape),
         "classes": list(order.classes),
+        "columns": list(order.columns),
         "key": order.key,
     }
     return RecordDict(
@@ -45,11 +48,12 @@ def unpack_order(content: RecordDict) -> Order:
         return Order(
             plan=codec.decode(Plan, words["plan"]),
             t=int(words["t"]),
-            clients=np.asarray(words["clients"], np.int64),
+            clients=np.asarray([int(c) for c in words["clients"]], np.int64),
             place=int(words["place"]),
             places=int(words["places"]),
             shape=tuple(map(int, words["shape"])),
             classes=tuple(map(str, words["classes"])),
+            columns=tuple(map(str, words["columns"])),
             params=_leaves(content, "params"),
             memory=_leaves(content, "memory"),
             key=None if words["key"] is None else (int(words["key"][0]), int(words["key"][1])),
@@ -116,7 +120,14 @@ def _dense(leaves: Iterable[Array]) -> ArrayRecord:
 
 def _leaves(content: RecordDict, name: str) -> tuple[Array, ...]:
     record: Any = content[name]
-    return tuple(record[f"{i}"].numpy() for i in range(len(record)))
+    return tuple(_numbers(record[f"{i}"]) for i in range(len(record)))
+
+
+def _numbers(array: FlowerArray) -> Array:
+    """Read an array; only numpy's own format is opened, and nothing that claims to be larger than it is."""
+    if array.data[:6] != NPY or math.prod(array.shape) > len(array.data):
+        raise BadInput("an array is not in numpy's format, or not as large as it says")
+    return array.numpy()
 
 
 def _packed(i: int, leaf: Array) -> dict[str, FlowerArray]:
@@ -130,9 +141,8 @@ def _packed(i: int, leaf: Array) -> dict[str, FlowerArray]:
 
 def _unpacked(record: Any, i: int, clients: int, like: Array) -> Array:
     if f"{i}" in record:
-        dense: Array = record[f"{i}"].numpy()
-        return dense
-    at, values = record[f"{i}.at"].numpy(), record[f"{i}.values"].numpy()
+        return _numbers(record[f"{i}"])
+    at, values = _numbers(record[f"{i}.at"]), _numbers(record[f"{i}.values"])
     leaf = np.zeros((clients, *like.shape[1:]), np.float32)
     if at.dtype != np.uint32 or at.shape != values.shape or (len(at) and at.max() >= leaf.size):
         raise BadInput("positions and values of a sparse array do not fit")

@@ -8,6 +8,7 @@ from typing import Any
 
 from gradveil import codec, store
 from gradveil.data.dataset import Dataset
+from gradveil.data.sampling import CohortSampling
 from gradveil.data.sources import load
 from gradveil.engines.flower.apps import server_app
 from gradveil.engines.flower.engine import Flower, Roster
@@ -38,15 +39,17 @@ class Federation:
         for name in ("deadline", "patience", "attempts"):
             if getattr(self, name) <= 0:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be above 0")
-        if not self.nodes:
-            raise BadInput("nodes: name at least one")
+        if not self.nodes or len(set(self.nodes)) < len(self.nodes):
+            raise BadInput("nodes: name at least one, and each once")
 
 
 def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) -> None:
     """Make the run folder, with what the server needs to know beside the plan."""
     if plan.clients < len(federation.nodes):
         raise BadInput(f"clients = {plan.clients}: must be at least the number of nodes, {len(federation.nodes)}")
-    Budget(plan, dataset, copies(plan, dataset))
+    if plan.train_all:
+        raise BadInput("train_all: nodes hold the training split alone; leave it out")
+    budget_of(plan, dataset)
     runner.lay_out(plan, dataset, folder)
     store.write_json(folder / SETTINGS, codec.encode(federation))
 
@@ -62,13 +65,19 @@ def copies(plan: Plan, dataset: Dataset) -> int:
     return 1 if dataset.own else Population.of(plan, dataset).copies
 
 
+def budget_of(plan: Plan, dataset: Dataset) -> Budget:
+    """Account a plan as if only the fewest clients that it allows answered every round: less noise adds up then."""
+    poisson = plan.cohort_sampling is CohortSampling.POISSON  # averaged over its expected size, whoever answers
+    return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.fewest(plan.cohort))
+
+
 def taken_up(grid: Any, folder: Path) -> Run:
     """Give the run of a folder, from its checkpoint if there is one, with Flower as its engine."""
     plan = store.read_plan(folder)
     federation = settings(folder)
     where = None if federation.data_dir is None else Path(federation.data_dir)
     dataset = load(plan.dataset, data_dir=where, target=plan.target, train_all=plan.train_all)
-    budget, journal = Budget(plan, dataset, copies(plan, dataset)), Journal(folder / JOURNAL)
+    budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience)
     engine = Flower(plan, dataset, grid, roster, journal.note)
     run = runner.begin(plan, dataset, folder, budget, None, engine)
@@ -112,6 +121,8 @@ def conduct(grid: Any, config: dict[str, Any]) -> None:
         for _ in runner.proceed(run):
             tell(folder, RUNNING)
         runner.conclude(run)
+    except store.Busy:
+        return
     except (AnswerIsNo, BadInput, TooFew) as error:
         tell(folder, FAILED, str(error))
     except Exception as error:

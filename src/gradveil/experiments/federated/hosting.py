@@ -10,7 +10,7 @@ from gradveil.engines.flower import apps, processes
 from gradveil.engines.flower.commands import NodePlaces, ServerPlaces
 from gradveil.engines.flower.processes import Crew, Failed
 from gradveil.errors import AnswerIsNo
-from gradveil.experiments.federated.conduct import DONE, FAILED, RUNNING, STATUS, tell
+from gradveil.experiments.federated.conduct import DONE, FAILED, STATUS, tell
 
 Line = dict[str, Any]
 Tell = Callable[[str], None]
@@ -20,11 +20,17 @@ SILENCE = 180.0
 """Seconds that a run may take to begin."""
 
 
-def open_server(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...], say: Tell) -> None:
-    """Start the server and make its nodes known; whoever comes before that is turned away."""
+def prepare(places: ServerPlaces) -> None:
+    """Write what Flower's commands read: its configuration, the app and the secret of what executes runs."""
     places.state.mkdir(parents=True, exist_ok=True)
     store.write(places.state / "flwr" / "config.toml", places.configuration().encode())
     apps.write_app(places.state / "app", CONDUCTOR)
+    processes.write_secret(places.state / "superexec.secret")
+
+
+def open_server(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...], say: Tell) -> None:
+    """Start the server and make its nodes known; whoever comes before that is turned away."""
+    prepare(places)
     processes.start_server(hands, places)
     say(f"the SuperLink listens on {places.address}")
     processes.register(hands, places, nodes)
@@ -58,9 +64,9 @@ def follow(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> Iterat
 
 
 def _still(folder: Path) -> bool:
-    """Whether a run that nobody holds says that it is running: it may just have ended, so it is asked again."""
+    """Whether a run that nobody holds has not said how it ended: it may be about to, so it is asked again."""
     time.sleep(2.0)
-    return bool(store.read_json(folder / STATUS)["state"] == RUNNING) and not store.held(folder)
+    return store.read_json(folder / STATUS)["state"] not in (DONE, FAILED) and not store.held(folder)
 
 
 def _revive(hands: Crew, places: ServerPlaces, say: Tell) -> None:
@@ -77,10 +83,12 @@ def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
     started again; AnswerIsNo if it does not stay up within `patience` seconds.
     """
     processes.write_secret(places.state / "superexec.secret")
+    log = hands.log("supernode")
+    began = log.stat().st_size if log.exists() else 0  # what it said in earlier lives does not count
     failing, started, connected = time.monotonic(), _start(hands, places), False
     while True:
         time.sleep(POLL)
-        if not connected and CONNECTED in hands.log("supernode").read_text(errors="replace"):
+        if not connected and CONNECTED in hands.log("supernode").read_bytes()[began:].decode(errors="replace"):
             connected = True
             say(f"connected to {places.server}; orders are taken")
         ended = [name for name in ("supernode", "worker") if hands.processes[name].poll() is not None]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gradveil import store
 from gradveil.experiments.budget import Budget
 from gradveil.federation import server
 from gradveil.federation.server import State
@@ -34,12 +35,19 @@ class Journal:
         whole = self.path.read_text(encoding="utf-8").split("\n")[:-1] if self.path.exists() else []
         return [(int(e["round"]), np.asarray(e["clients"], np.int64)) for e in map(json.loads, whole)]
 
+    def _cut(self) -> None:
+        """Take away a line that a kill has torn, so that the next one begins on its own."""
+        whole = self.path.read_bytes() if self.path.exists() else b""
+        if whole and not whole.endswith(b"\n"):
+            store.write(self.path, whole[: whole.rfind(b"\n") + 1])
+
     def recall(self, budget: Budget, state: State) -> tuple[State, int]:
         """Count what the checkpoint does not know: attempts that failed, and those at the round that it was killed in.
 
         Gives the state with those participations, and how often its round was tried. A finished round had one attempt
         that did not fail, which the checkpoint counts.
         """
+        self._cut()
         entries = self.entries()
         times = Counter(t for t, _ in entries)
         budget.recall([t for t, n in times.items() for _ in range(n - 1 if t < state.round else n)])

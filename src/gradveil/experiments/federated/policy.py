@@ -1,5 +1,6 @@
 """What the owner of data allows to be done with it: the last word over a plan, whatever the server says."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,8 @@ from gradveil.errors import BadInput
 from gradveil.federation import ledger
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.methods import METHODS
+from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.clip import Flat, PerLayer
 from gradveil.privacy.method import Method
 from gradveil.surface import Surface
 
@@ -72,15 +75,21 @@ def read(path: Path | None) -> Policy:
 def least_sigma(plan: Plan) -> float:
     """Give the smallest noise scale that hides a unit from the server, in units of the clipping bound.
 
-    A sensitivity below the bound makes less noise than its sigma says; noise at the server hides nothing from it.
+    A sensitivity below the bound, or a share of the noise, makes less of it than sigma says. Noise that joins at the
+    server hides nothing from it: that of Fed-SDP, and that of a quantile clip's counts.
     """
-    if plan.method.surface is Surface.SERVER:
+    if plan.method.surface is Surface.SERVER or isinstance(plan.method.clip, Quantile):
         return 0.0
     released = ledger.releases(plan, 0, layers=1, copies=1)[0]
-    return float(plan.sigmas().min() / max(1.0, released.ratio))
+    shared = math.sqrt(plan.cohort) if plan.method.share else 1.0
+    return float(plan.sigmas().min() / max(1.0, released.ratio) / shared)
 
 
 def _is(method: Method, known: Method) -> bool:
     """Whether a method that was sent is the one it is named after: names are only words."""
-    parts = [(m.name, m.surface, m.draw, m.share, type(m.prune), type(m.sensitivity)) for m in (method, known)]
-    return parts[0] == parts[1]
+
+    def parts(m: Method) -> tuple[object, ...]:
+        clip = PerLayer if isinstance(m.clip, Flat) else type(m.clip)  # a dataset may ask for a joint bound
+        return m.name, m.surface, m.draw, m.share, type(m.prune), type(m.sensitivity), clip
+
+    return parts(method) == parts(known)

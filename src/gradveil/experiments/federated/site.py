@@ -20,8 +20,8 @@ from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.ledger import layer_count
 from gradveil.federation.messages import task_for
-from gradveil.federation.orders import Answer, Array, Order, Refusal, held_by
-from gradveil.federation.plan import Plan
+from gradveil.federation.orders import Answer, Array, Order, Refusal, columns_of, held_by
+from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.keys import Keys
 
 NODE = "node.json"
@@ -78,7 +78,7 @@ class Site:
 
     def handle(self, order: Order) -> Answer | Refusal:
         """Do an order, or say why not. What it gives away is written down first, so a kill cannot hide it."""
-        objection = self.policy.objection(order.plan) or self._misfit(order)
+        objection = self.policy.objection(order.plan) or _forged(order) or self._misfit(order)
         if objection is not None:
             return Refusal(objection)
         try:
@@ -88,7 +88,9 @@ class Site:
         layers = layer_count(order.plan, self.dataset.shape, len(self.dataset.classes))
         with store.locked(self.spending.path.parent):
             fresh = Served(order.plan, layers, copies, {})
-            objection = self.spending.spend(self.policy, fresh, order.t, order.clients.tolist())
+            # Another place would deal the same rows to other clients, so each place is counted apart, and all add up.
+            name = f"{codec.digest(order.plan)} {order.place}/{order.places}"
+            objection = self.spending.spend(self.policy, name, fresh, order.t, order.clients.tolist())
         return Refusal(objection) if objection is not None else self._train(engine, order)
 
     def _misfit(self, order: Order) -> str | None:
@@ -96,6 +98,10 @@ class Site:
         plan, data = order.plan, self.dataset
         if not data.own and plan.dataset != data.name:
             return f"this node holds {data.name}, and the plan asks for {plan.dataset}"
+        if plan.train_all and not data.own:
+            return "train_all: this node holds the training split alone"
+        if order.columns != columns_of(data):
+            return "the plan is made for other columns than these"
         if (order.shape, order.classes) != (data.shape, data.classes):
             return (
                 f"the plan is made for examples of shape {order.shape} in {len(order.classes)} classes, not for these"
@@ -133,10 +139,17 @@ class Site:
             params, memory = _filled(state.params, order.params), _filled(state.memory, order.memory)
         except BadInput as error:
             return Refusal(str(error))
-        key = keys.entropy() if order.key is None else keys.of_words(*order.key)
+        key = keys.entropy() if plan.noise_source is NoiseSource.SECRET else keys.of_words(*(order.key or (0, 0)))
         reports = engine.train(task_for(plan, order.t, params, memory, key), order.clients)
         update, note = (tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.note))
         return Answer(update, note)
+
+
+def _forged(order: Order) -> str | None:
+    """Say if a key came where the node must draw its own, or none where it must not: who sent it knows the noise."""
+    if (order.key is None) == (order.plan.noise_source is NoiseSource.SECRET):
+        return None
+    return "the order brings a key where the plan's noise is secret, or none where it is seeded"
 
 
 def own_population(plan: Plan, data: Dataset, place: int, places: int) -> Population:
@@ -159,6 +172,6 @@ def _filled(like: Any, leaves: tuple[Array, ...]) -> Any:
     expected, structure = jax.tree.flatten(like)
     if [leaf.shape for leaf in expected] != [leaf.shape for leaf in leaves]:
         raise BadInput("the weights that were sent do not fit the plan's model")
-    if not all(np.isfinite(leaf).all() for leaf in leaves):
-        raise BadInput("the weights that were sent are not finite")
+    if not all(leaf.dtype == np.float32 and np.isfinite(leaf).all() for leaf in leaves):
+        raise BadInput("the weights that were sent are not finite float32 numbers")
     return jax.tree.unflatten(structure, [jnp.asarray(leaf, e.dtype) for leaf, e in zip(leaves, expected, strict=True)])

@@ -56,7 +56,7 @@ class Spending:
     path: Path
 
     def read(self) -> dict[str, Served]:
-        """Read what was served, by the digest of the plan."""
+        """Read what was served, by plan and place."""
         stored: dict[str, Any] = store.read_json(self.path)["plans"] if self.path.exists() else {}
         return {
             digest: Served(codec.decode(Plan, one["plan"]), one["layers"], one["copies"], one["rounds"])
@@ -71,10 +71,10 @@ class Spending:
         }
         store.write_json(self.path, {"plans": plain}, owner_only=True)
 
-    def spend(self, policy: Policy, fresh: Served, t: int, clients: list[int]) -> str | None:
-        """Write a round down if the policy affords it; else say why not. Earlier plans add up with this one."""
-        plans, digest = self.read(), codec.digest(fresh.plan)
-        plans[digest] = plans.get(digest, fresh).with_round(t, clients)
+    def spend(self, policy: Policy, name: str, fresh: Served, t: int, clients: list[int]) -> str | None:
+        """Write a round down if the policy affords it; else say why not. Whatever bears another name adds up."""
+        plans = self.read()
+        plans[name] = plans.get(name, fresh).with_round(t, clients)
         objection = _objection(policy, plans)
         if objection is None:
             self.write(plans)
