@@ -109,7 +109,9 @@ def test_the_record_and_a_gallery_are_written_where_the_answer_says(capsys, tmp_
         assert {record.parent, gallery.parent} == {folder}
         assert strict(record.read_text()) == answer
         assert gallery.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-        assert {p.name for p in folder.iterdir()} == {record.name, gallery.name}
+        shown = record.with_suffix(".npz")
+        assert {p.name for p in folder.iterdir()} == {record.name, gallery.name, shown.name}
+        assert stat.S_IMODE(shown.stat().st_mode) == 0o600
 
 
 def test_another_setting_is_another_record_and_the_same_setting_the_same(capsys, tmp_path):
@@ -123,7 +125,7 @@ def test_without_json_a_table_and_both_files_are_named(capsys, tmp_path):
     assert main([*FRESH, *ANALYTIC, "--victims", "2", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "analytic against non-private on digits: surface 2, released" in said
-    for path in tmp_path.iterdir():
+    for path in (*tmp_path.glob("*.json"), *tmp_path.glob("*.png")):
         assert path.name in "".join(said.split())
 
 

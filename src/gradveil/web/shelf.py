@@ -116,7 +116,7 @@ class Runs:
         pid = self._process(name)
         if pid is None:
             raise BadInput("it is not running, or was started elsewhere")
-        os.kill(pid, signal.SIGINT)
+        os.kill(pid, signal.SIGTERM)  # a kill at any moment is safe, and an interrupt may be ignored in the background
 
     def _running(self, name: str) -> bool:
         """Whether a run is trained, or what this page started for it is still at work: accounting, attacking."""
