@@ -337,9 +337,10 @@ def wait_for_round(folder: Path, process, wanted: int):
 def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path):
     out = tmp_path / "run"
     longest = [*LONGER, "--rounds", "5000", "--out", str(out)]
-    # Whoever starts the tests in the background may have told their children to ignore it.
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-    with subprocess.Popen(command(*longest), stderr=subprocess.PIPE, text=True, preexec_fn=heed) as process:
+    # Tests that are started in the background ignore it, and so would their children.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(command(*longest), stderr=subprocess.PIPE, text=True) as process:
+        signal.signal(signal.SIGINT, before)
         wait_for_round(out, process, 2)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()

@@ -300,9 +300,10 @@ def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):
 def test_an_interrupted_demo_stops_all_that_it_started(tmp_path):
     before = set(our_processes())
     command = [*DEMO, "--rounds", "50", "--out", "run"]
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    demo = subprocess.Popen(command, cwd=tmp_path, preexec_fn=heed, **pipes)
+    # Tests that are started in the background ignore it, and so would their children.
+    heeded = signal.signal(signal.SIGINT, signal.default_int_handler)
+    demo = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, heeded)
     for line in demo.stderr:
         if "round 1:" in line:
             break

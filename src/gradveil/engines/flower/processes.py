@@ -1,6 +1,5 @@
 """Flower's processes: started in groups of their own, watched, and stopped with all that they started."""
 
-import ctypes
 import os
 import secrets
 import signal
@@ -21,6 +20,12 @@ from gradveil.errors import AnswerIsNo
 
 GRACE = 5.0
 KNOWN_KEY = "Public key already in use"
+
+
+# Asks Linux to end a process if its parent is killed outright (PR_SET_PDEATHSIG), then becomes the command. It is done
+# in the child's own program, since forking to do it would copy the threads of JAX.
+_PROGRAM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sys.argv[1], sys.argv[1:])"
+_WITH_PARENT = [sys.executable, "-c", _PROGRAM] if sys.platform == "linux" else []
 
 
 class Failed(AnswerIsNo):
@@ -45,13 +50,12 @@ class Crew:
             _end(self.processes[name])
         with self.log(name).open("ab") as log:
             process = subprocess.Popen(
-                command,
+                [*_WITH_PARENT, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment(self._home),
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
             )
         self.processes[name] = process
         return process
@@ -81,12 +85,6 @@ class Crew:
             _wait(process, max(0.0, end - time.monotonic()))
         for process in self.processes.values():
             _end(process)
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to end a child if its parent is killed outright; elsewhere nothing can be asked."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
