@@ -82,6 +82,14 @@ def federation(policy):
         yield here
 
 
+@pytest.fixture(autouse=True)
+def all_nodes_are_up(federation):
+    """Start again what an earlier test has left dead, as a supervisor would."""
+    for name in NODES:
+        if any(federation.hands.processes[f"{name}-{part}"].poll() is not None for part in ("supernode", "worker")):
+            federation.start_node(name)
+
+
 def laid_out(plan, folder, **settings):
     given = {"nodes": NODES, "deadline": 60.0, "patience": 90.0} | settings
     conduct.lay_out(plan, load("synthetic"), folder, Federation(**given))

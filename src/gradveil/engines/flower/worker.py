@@ -5,6 +5,7 @@ anything beside the data. A SuperNode in process isolation leaves execution to o
 also keeps compiled programs warm. It stands on parts of flwr that are not public, hence the exact pin.
 """
 
+import signal
 import socket
 import time
 import traceback
@@ -32,19 +33,23 @@ from gradveil.federation.orders import Answer, Order, Refusal
 
 Handle = Callable[[Order], Answer | Refusal]
 POLL = 0.2
+TRIES = 4
+"""How often a request of one task is tried; without a bound a task of a run that is over would never end."""
 _PROTECTED = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 _log = getLogger("gradveil.node")
 
 
 def serve(runtime: str, secret: bytes, handle: Handle) -> None:
     """Take tasks from the SuperNode at `runtime` (host:port) until the process is told to end."""
+    # Flower interrupts its own process when a run ends in mid-task; here only the task is over, not the node.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _await_port(runtime)
     client = _client(runtime, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=_PROTECTED))
     wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
     while True:
         found = client.AcquireTask(wanted)
         if found.HasField("task") and found.token:
-            do(_client(runtime, RuntimeTokenHttpInterceptor(found.token)), handle)
+            do(_client(runtime, RuntimeTokenHttpInterceptor(found.token), tries=TRIES), handle)
         else:
             time.sleep(POLL)
 
@@ -74,9 +79,20 @@ def do(client: RuntimeHttpClient, handle: Handle) -> None:
         details = type(error).__name__
         _log.error("a message could not be answered: %s", place_of(error))
     finally:
+        _conclude(client, context, status, details, heart)
+
+
+def _conclude(
+    client: RuntimeHttpClient, context: Context | None, status: str, details: str, heart: HeartbeatSender
+) -> None:
+    """Say how a task ended. The run may be over by now, and nobody may listen: the next task must not wait for that."""
+    try:
         push_task_output(client, context, status, details)
-        heart.stop()
+        if heart.is_running:
+            heart.stop()
         client.close()
+    except Exception as error:
+        _log.error("a task could not be concluded: %s", place_of(error))
 
 
 def reply(message: Message, handle: Handle) -> Message:
@@ -98,11 +114,13 @@ def place_of(error: Exception) -> str:
     return f"{type(error).__name__} in {last.name}, {Path(last.filename).name}:{last.lineno}"
 
 
-def _client(runtime: str, *more: object) -> RuntimeHttpClient:
+def _client(runtime: str, *more: object, tries: int | None = None) -> RuntimeHttpClient:
+    invoker = make_simple_http_retry_invoker()
+    invoker.max_tries = tries if tries is not None else invoker.max_tries
     return RuntimeHttpClient.from_server_address(
         server_address=runtime,
         insecure=True,  # the SuperNode of this very host, on loopback
         root_certificates=None,
         interceptors=[RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"), *more],  # type: ignore[list-item]
-        retry_invoker=make_simple_http_retry_invoker(),
+        retry_invoker=invoker,
     )
