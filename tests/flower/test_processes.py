@@ -73,7 +73,7 @@ def policy(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def federation(policy):
+def federation(policy, nothing_is_left_running):
     """A server and three nodes, up for all tests of this module."""
     with local(NODES, "synthetic", policy=str(policy)) as here:
         hosting.open_server(here.hands, here.server, NODES, QUIET)

@@ -24,7 +24,7 @@ from gradveil.privacy.sanitize import Measures
 POLL = 0.3
 MESSAGE = "train"
 GRACE = 25.0
-"""Seconds that an answer stays valid after the deadline: Flower waits up to 20 before it asks an absent SuperLink again."""
+"""Seconds that an answer stays valid after the deadline: Flower waits up to 20 before it asks a SuperLink again."""
 
 
 class Absent(AnswerIsNo):

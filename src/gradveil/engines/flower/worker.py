@@ -33,7 +33,7 @@ from gradveil.federation.orders import Answer, Order, Refusal
 
 Handle = Callable[[Order], Answer | Refusal]
 POLL = 0.2
-TRIES = 4
+TRIES = 2
 """How often a request of one task is tried; without a bound a task of a run that is over would never end."""
 _PROTECTED = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 _log = getLogger("gradveil.node")
@@ -85,11 +85,14 @@ def do(client: RuntimeHttpClient, handle: Handle) -> None:
 def _conclude(
     client: RuntimeHttpClient, context: Context | None, status: str, details: str, heart: HeartbeatSender
 ) -> None:
-    """Say how a task ended. The run may be over by now, and nobody may listen: the next task must not wait for that."""
+    """Say how a task ended. The run may be over by now, and nobody may listen: the next task must not wait for that.
+
+    The heart is told to stop first and not waited for: once a task has ended, Flower answers a late beat with 401, upon
+    which the beating thread sleeps for long.
+    """
+    heart._stop_event.set()
     try:
         push_task_output(client, context, status, details)
-        if heart.is_running:
-            heart.stop()
         client.close()
     except Exception as error:
         _log.error("a task could not be concluded: %s", place_of(error))
