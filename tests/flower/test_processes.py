@@ -72,22 +72,14 @@ def policy(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def federation(policy, nothing_is_left_running):
-    """A server and three nodes, up for all tests of this module."""
+    """A server and three nodes; each test has its own, since most of them break it."""
     with local(NODES, "synthetic", policy=str(policy)) as here:
         hosting.open_server(here.hands, here.server, NODES, QUIET)
         for name in NODES:
             here.start_node(name)
         yield here
-
-
-@pytest.fixture(autouse=True)
-def all_nodes_are_up(federation):
-    """Start again what an earlier test has left dead, as a supervisor would."""
-    for name in NODES:
-        if any(federation.hands.processes[f"{name}-{part}"].poll() is not None for part in ("supernode", "worker")):
-            federation.start_node(name)
 
 
 def laid_out(plan, folder, **settings):
@@ -200,6 +192,20 @@ def test_a_run_whose_server_died_goes_on_from_its_checkpoint_without_counting_tw
     assert 3 <= len(asked) <= 4
 
 
+def check_logs(federation):
+    """Whatever went wrong, no log holds a key, a secret or a record."""
+    secrets = [node.key.read_text().split("\n")[2] for node in federation.nodes.values()]
+    secrets += [(node.state / "superexec.secret").read_bytes().hex() for node in federation.nodes.values()]
+    row = load("synthetic").train.x[0]
+    secrets += [f"{row[0]:.4f}", str(row[0])]
+    logs = list(federation.hands.log("superlink").parent.glob("*.log"))
+    assert len(logs) >= 8
+    for log in logs:
+        text = log.read_text(errors="replace")
+        assert not [secret for secret in secrets if secret in text], log
+        assert "PRIVATE KEY" not in text
+
+
 ROGUE = """
 import sys, time
 import numpy as np
@@ -243,6 +249,7 @@ def test_a_node_that_answers_nonsense_or_late_is_named_each_time_and_never_heard
         assert expected in text, said
     with np.load(folder / store.PARAMS) as stored:
         assert all(np.isfinite(stored[name]).all() for name in stored.files)
+    check_logs(federation)
 
 
 def outcome(command, home, seconds=45):
@@ -277,19 +284,6 @@ def test_nodes_without_a_registered_key_the_right_ca_or_tls_are_refused_and_told
         code, text = outcome(command, tmp_path / "home")
         assert code not in (0, None), (name, text)
         assert said in text, (name, text)
-
-
-def test_logs_hold_no_secret_and_no_record(federation):
-    secrets = [node.key.read_text().split("\n")[2] for node in federation.nodes.values()]
-    secrets += [(node.state / "superexec.secret").read_bytes().hex() for node in federation.nodes.values()]
-    row = load("synthetic").train.x[0]
-    secrets += [f"{row[0]:.4f}", str(row[0])]
-    logs = list(federation.hands.log("superlink").parent.glob("*.log"))
-    assert len(logs) >= 8
-    for log in logs:
-        text = log.read_text(errors="replace")
-        assert not [secret for secret in secrets if secret in text], log
-        assert "PRIVATE KEY" not in text
 
 
 def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):

@@ -74,6 +74,9 @@ def _revive(hands: Crew, places: ServerPlaces, say: Tell) -> None:
         say(f"the SuperLink ended and is started again ({hands.last_words('superlink', 1)})")
         hands.start("superlink", places.superlink())
         processes.await_health(hands, places)
+    if hands.processes["superexec"].poll() is not None:
+        say(f"the SuperExec ended and is started again ({hands.last_words('superexec', 1)})")
+        hands.start("superexec", places.superexec())
 
 
 def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
