@@ -7,6 +7,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -115,7 +116,21 @@ def crew(logs: Path, home: Path) -> Iterator[Crew]:
     try:
         yield hands
     finally:
-        hands.stop()
+        with _undisturbed():
+            hands.stop()
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let a second Ctrl-C not cut short what the first one began; only the main thread may arrange that."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def start_server(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:

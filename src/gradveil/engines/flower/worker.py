@@ -7,6 +7,7 @@ also keeps compiled programs warm. It stands on parts of flwr that are not publi
 
 import signal
 import socket
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -46,12 +47,27 @@ def serve(runtime: str, secret: bytes, handle: Handle) -> None:
     _await_port(runtime)
     client = _client(runtime, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=_PROTECTED))
     wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
+    one_at_a_time = _in_turn(handle)
     while True:
         found = client.AcquireTask(wanted)
         if found.HasField("task") and found.token:
-            do(_client(runtime, RuntimeTokenHttpInterceptor(found.token), tries=TRIES), handle)
+            # In a thread of its own: a SuperNode makes a task before it has the message, and if the run ends in between
+            # the message never comes. Flower would wait for it for two hours, and the next order must not.
+            task = _client(runtime, RuntimeTokenHttpInterceptor(found.token), tries=TRIES)
+            threading.Thread(target=do, args=(task, one_at_a_time), daemon=True).start()
         else:
             time.sleep(POLL)
+
+
+def _in_turn(handle: Handle) -> Handle:
+    """Let orders be handled one after the other."""
+    turn = threading.Lock()
+
+    def handled(order: Order) -> Answer | Refusal:
+        with turn:
+            return handle(order)
+
+    return handled
 
 
 def _await_port(runtime: str) -> None:
@@ -66,31 +82,30 @@ def _await_port(runtime: str) -> None:
 
 
 def do(client: RuntimeHttpClient, handle: Handle) -> None:
-    """Do one task: pull the message, let it be handled, push the reply."""
+    """Do one task: pull the message, let it be handled, push the reply.
+
+    Whatever goes wrong with one message must not end the node. A task whose reply could not be pushed is not concluded:
+    its SuperNode waits for a reply, and makes one of its own only when it has missed the task's heart for a minute.
+    """
     heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
     heart.start()
     context: Context | None = None
-    status, details = SubStatus.FAILED, "no message"
     try:
         message, context, _, _ = pull_task_input(client)
         push_message(client, reply(message, handle), context)
-        status, details = SubStatus.COMPLETED, ""
-    except Exception as error:  # whatever goes wrong with one message must not end the node
-        details = type(error).__name__
+    except Exception as error:
         _log.error("a message could not be answered: %s", place_of(error))
+        if context is None:
+            _conclude(client, None, SubStatus.FAILED, type(error).__name__)
+    else:
+        _conclude(client, context, SubStatus.COMPLETED, "")
     finally:
-        _conclude(client, context, status, details, heart)
+        # Not waited for: Flower answers a late beat with 401, upon which the beating thread sleeps for long.
+        heart._stop_event.set()
 
 
-def _conclude(
-    client: RuntimeHttpClient, context: Context | None, status: str, details: str, heart: HeartbeatSender
-) -> None:
-    """Say how a task ended. The run may be over by now, and nobody may listen: the next task must not wait for that.
-
-    The heart is told to stop first and not waited for: once a task has ended, Flower answers a late beat with 401, upon
-    which the beating thread sleeps for long.
-    """
-    heart._stop_event.set()
+def _conclude(client: RuntimeHttpClient, context: Context | None, status: str, details: str) -> None:
+    """Say how a task ended; the run may be over by now, and nobody may listen."""
     try:
         push_task_output(client, context, status, details)
         client.close()
