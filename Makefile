@@ -36,7 +36,7 @@ test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
 	$(BIN)/python -m pytest -m tables
 
 test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and SuperNodes of this machine
-	$(BIN)/python -m pytest -m flower
+	$(BIN)/python -m pytest -n 2 -m flower
 
 test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; installs Debian's chromium if it is not there
 	@command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }

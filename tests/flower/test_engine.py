@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from gradveil.data.sampling import CohortSampling, Poisson
 from gradveil.engines.flower.engine import Absent
@@ -101,7 +102,13 @@ def noted(message, reply):
     return Message(content, reply_to=message)
 
 
+def lost(message, reply):
+    """Fail as a SuperLink does that was killed after it had heard of a message and before it had all of it."""
+    raise ObjectPushError(message.object_id, 1, "session")
+
+
 FAULTS = {
+    "lost": (lost, "lost on its way"),
     "nan": (broken(with_nan), "not finite"),
     "shape": (broken(lambda a: a[:1]), "shape"),
     "huge": (broken(lambda a: np.ones((40, 1000, 100), np.float32)), "shape"),

@@ -172,11 +172,18 @@ def _over(run: Run) -> bool:
 
 
 def conclude(run: Run) -> dict[str, Any]:
-    """Write params.npz and result.json; returns the result."""
+    """Write params.npz and result.json; returns the result. The folder is locked meanwhile: accounting takes time."""
+    with store.locked(run.folder):
+        result = _settled(run)
+        store.write_json(run.folder / store.RESULT, result)
+        return result
+
+
+def _settled(run: Run) -> dict[str, Any]:
     plan, digest = run.plan, store.save_params(run.folder, run.state.params)
     final = score(plan.model, run.state.params, run.dataset.test)
     data = store.read_json(run.folder / store.DATA)
-    result = {
+    return {
         "dataset": plan.dataset,
         "method": plan.method.name,
         "accuracy": final.accuracy,
@@ -200,8 +207,6 @@ def conclude(run: Run) -> dict[str, Any]:
         "guarantees": run.budget.all_guarantees(run.state.round, int(run.state.participations.max())),
         "as_the_paper_accounts": run.budget.as_the_paper_accounts(run.state.round),
     }
-    store.write_json(run.folder / store.RESULT, result)
-    return result
 
 
 def suggested_clip(lines: list[Line]) -> list[float] | None:

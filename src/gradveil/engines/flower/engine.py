@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from flwr.app import Message
 from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from gradveil.data.dataset import Dataset
 from gradveil.engines.flower import wire
@@ -43,6 +44,14 @@ class Roster:
     deadline: float = 120.0
     patience: float = 300.0
     gathering: float = 60.0
+
+
+class Sent(NamedTuple):
+    """An order on its way: Flower's id of its message or what went wrong, and its bytes."""
+
+    key: str
+    fault: str
+    size: int
 
 
 class Heard(NamedTuple):
@@ -126,24 +135,29 @@ class Flower:
         """Send the orders and listen until all have answered or the time is over."""
         began, deadline = self.clock(), self.roster.deadline
         heard = {place: Heard(None, self._absent(place), 0.0, 0, 0) for place in asked if place not in online}
-        sent = {}
-        for place, node in online.items():
-            content = wire.pack_order(self._order(place, asked[place], task))
-            message = Message(
-                content, dst_node_id=node, message_type=MESSAGE, group_id=f"{int(task.t)}", ttl=deadline + GRACE
-            )
-            sent[place] = (message, wire.size(content))
-        waiting = dict(zip(self.grid.push_messages([m for m, _ in sent.values()]), sent, strict=True))
+        sent = {place: self._send(node, self._order(place, asked[place], task)) for place, node in online.items()}
+        heard |= {place: Heard(None, s.fault, 0.0, s.size, 0) for place, s in sent.items() if s.fault}
         over = False
-        while (open_ := {k: p for k, p in waiting.items() if k and p not in heard}) and not over:
+        while (waiting := [place for place in sent if place not in heard]) and not over:
             # Listened to once more after the deadline: while the SuperLink was away, Flower may have waited that long.
             over = self.clock() - began >= deadline
-            for key, place in open_.items():  # one by one: what a reply says of itself was written by the node
-                for reply in self.grid.pull_messages([key]):
-                    heard[place] = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place][1])
+            for place in waiting:  # one by one: what a reply says of itself was written by the node
+                for reply in self.grid.pull_messages([sent[place].key]):
+                    heard[place] = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place].size)
             time.sleep(POLL)
-        late = {p: Heard(None, f"no answer within {deadline:g} s", deadline, s, 0) for p, (_, s) in sent.items()}
+        late = {p: Heard(None, f"no answer within {deadline:g} s", deadline, s.size, 0) for p, s in sent.items()}
         return late | heard
+
+    def _send(self, node: int, order: Order) -> Sent:
+        """Send one order. A SuperLink that is killed in the middle of it takes the rest no more: then it is lost."""
+        content, ttl = wire.pack_order(order), self.roster.deadline + GRACE
+        message = Message(content, dst_node_id=node, message_type=MESSAGE, group_id=f"{order.t}", ttl=ttl)
+        size = wire.size(content)
+        try:
+            (key,) = self.grid.push_messages([message])
+        except ObjectPushError:
+            return Sent("", "the order was lost on its way", size)
+        return Sent(key, "", size) if key else Sent("", "the order was not taken by Flower", size)
 
     def _absent(self, place: int) -> str:
         reason = self.refused.get(self.roster.names[place])

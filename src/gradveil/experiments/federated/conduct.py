@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from functools import partial
+from logging import FileHandler, getLogger
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
 
 SETTINGS, STATUS, JOURNAL = "federation.json", "federation-status.json", "attempts.jsonl"
+LOG = "federation.log"
 RUNNING, DONE, FAILED = "running", "done", "failed"
 
 
@@ -115,6 +117,8 @@ def conduct(grid: Any, config: dict[str, Any]) -> None:
     folder = Path(config["folder"])
     if store.held(folder):
         return
+    # Flower throws away what a run's process prints; why a link broke would be found nowhere else.
+    getLogger("flwr").addHandler(FileHandler(folder / LOG, delay=True))
     tell(folder, RUNNING)
     try:
         run = taken_up(grid, folder)
@@ -126,7 +130,8 @@ def conduct(grid: Any, config: dict[str, Any]) -> None:
     except (AnswerIsNo, BadInput, TooFew) as error:
         tell(folder, FAILED, str(error))
     except Exception as error:
-        tell(folder, FAILED, f"the server failed ({type(error).__name__}); see its log")
+        getLogger("flwr").exception("the run ended")
+        tell(folder, FAILED, f"the server failed ({type(error).__name__}); see {folder / LOG}")
         raise
     else:
         tell(folder, DONE)
