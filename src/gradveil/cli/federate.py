@@ -1,6 +1,5 @@
 """`gradveil federate`: the same plan over Flower, on one machine or on many."""
 
-import logging
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -124,19 +123,6 @@ def node(
         return federating.show_node(places)
     federating.say(f"{site.dataset.name}: {len(site.dataset.train)} examples to train on; {site.policy.described()}")
     federating.tend(places, retry)
-
-
-@app.command(hidden=True)
-def worker(
-    state: Annotated[Path, typer.Argument(help="The node's state folder.")],
-    runtime: Annotated[str, Opt(help="host:port of the SuperNode.")],
-) -> None:
-    """Train for the SuperNode of this host; `federate node` starts it."""
-    from gradveil.engines.flower import worker as executor
-
-    logging.basicConfig(format="%(asctime)s %(message)s")
-    site, secret = Site.open(NodeSettings.read(state / NODE)), federating.existing("secret", state / "superexec.secret")
-    executor.serve(runtime, secret.read_bytes(), site.handle)
 
 
 @app.command()

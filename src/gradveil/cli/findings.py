@@ -11,8 +11,7 @@ from gradveil import store
 from gradveil.cli.output import table
 from gradveil.experiments.attacking import Outcome
 from gradveil.experiments.scenes import Scene
-from gradveil.reports.exhibits import Exhibit
-from gradveil.reports.galleries import gallery_of
+from gradveil.reports.selection import exhibit_of, gallery_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +29,7 @@ def save(outcome: Outcome, scene: Scene, folder: Path) -> Saved:
     name += f"-{_mark(r)}"
     record, picture = folder / f"{name}.json", folder / f"{name}.png"
     store.write_json(record, r)
-    Exhibit.of(outcome).save(folder / f"{name}.npz")
+    exhibit_of(outcome).save(folder / f"{name}.npz")
     if not scene.dataset.is_image or scene.dataset.own:
         return Saved(record, None)
     store.write(picture, gallery_of(outcome))

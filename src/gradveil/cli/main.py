@@ -6,26 +6,16 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gradveil.__about__ import __version__
-from gradveil.cli import account, attack, bench, data, federate, listing, planning, report, run, serve, tables
+from gradveil.cli.verbs import Verbs
 from gradveil.errors import AnswerIsNo, BadInput
 
 app = typer.Typer(
+    cls=Verbs,
     help="Federated learning that does not leak: train under differential privacy, account for it, attack it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(data.app, name="data")
-app.add_typer(federate.app, name="federate")
-app.command("list")(listing.show)
-app.command("run")(run.run)
-app.command("attack")(attack.attack)
-app.command("account")(account.account)
-app.command("plan")(planning.plan)
-app.command("report")(report.report)
-app.command("serve")(serve.serve)
-app.command("table")(tables.table)
-app.command("bench")(bench.bench)
 
 
 def _version(wanted: bool) -> None:

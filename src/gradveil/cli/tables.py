@@ -30,7 +30,7 @@ from gradveil.experiments.tables.stand_in import stand_in
 from gradveil.experiments.tables.workshop import Workshop
 from gradveil.reports import results
 from gradveil.reports import tables as written
-from gradveil.reports.galleries import gallery_of
+from gradveil.reports.selection import gallery_of
 
 Opt = typer.Option
 COLOURS = {Verdict.AGREES: "green", Verdict.DIFFERS: "red", Verdict.NOT_COMPARABLE: "dim"}

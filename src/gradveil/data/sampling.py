@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from gradveil.errors import BadInput
 from gradveil.tree import Array
@@ -75,9 +75,10 @@ class Poisson:
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
         """Give the pair with the least expected number of slots: one for most batches, one for practically all."""
-        last = min(size, int(binom.isf(OVERFLOW, size, batch / size)) + 1)
+        beyond = bdtrc(np.arange(size + 1), size, batch / size)  # P(more than k examples join)
+        last = min(size, int(np.argmax(beyond <= OVERFLOW)) + 1)
         small = np.arange(1, last + 1)
-        expected = small + binom.sf(small, size, batch / size) * (last - small)
+        expected = small + beyond[1 : last + 1] * (last - small)
         first = int(small[np.argmin(expected)])
         return (first, last) if first < last else (last,)
 

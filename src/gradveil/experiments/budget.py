@@ -62,7 +62,7 @@ class Budget:
     def ledger(self, rounds: int, participations: int) -> Ledger:
         """Give what the first rounds, and attempts that failed, release if the busiest client takes part that often."""
         releases: list[Release] = []
-        for t in (*range(rounds), *self._repeated):
+        for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             releases += translator.releases(self._plan, t, self._layers, self.copies, self._answered)
         return Ledger(tuple(releases), participations, self._plan.noise_source.value)
 
@@ -106,6 +106,10 @@ class Budget:
         """Account what was spent against every adversary, as JSON."""
         held = self.ledger(rounds, participations)
         return [g.plain() for g in guarantees(held, self._plan.delta, ADD_REMOVE)]
+
+    def epsilon(self, rounds: int, participations: int, threat: str) -> float:
+        """Account what some rounds spend against one adversary."""
+        return account(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE, threat).epsilon
 
     def as_the_paper_accounts(self, rounds: int) -> dict[str, Any]:
         """Account what was spent by the paper's rules, as JSON."""

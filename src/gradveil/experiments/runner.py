@@ -16,6 +16,7 @@ from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
 from gradveil.experiments import recording
 from gradveil.experiments.budget import Budget
+from gradveil.experiments.course import course
 from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.evaluate import Score, norm_quantiles, score
@@ -180,6 +181,7 @@ def conclude(run: Run) -> dict[str, Any]:
 
 
 def _settled(run: Run) -> dict[str, Any]:
+    held = run.budget.all_guarantees(run.state.round, int(run.state.participations.max()))
     plan, digest = run.plan, store.save_params(run.folder, run.state.params)
     final = score(plan.model, run.state.params, run.dataset.test)
     data = store.read_json(run.folder / store.DATA)
@@ -204,8 +206,9 @@ def _settled(run: Run) -> dict[str, Any]:
         "data_sha256": data["sha256"],
         "params_sha256": digest,
         "suggested_clip": suggested_clip(run.lines),
-        "guarantees": run.budget.all_guarantees(run.state.round, int(run.state.participations.max())),
+        "guarantees": held,
         "as_the_paper_accounts": run.budget.as_the_paper_accounts(run.state.round),
+        "epsilon_over_rounds": course(run.budget, run.lines, held),
     }
 
 

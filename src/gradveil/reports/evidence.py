@@ -64,6 +64,12 @@ class Evidence:
         return next((g for g in held if g["threat_model"] == self.plan.threat_model), None)
 
     @property
+    def course(self) -> Record:
+        """How epsilon grew over the rounds; nothing while a run is not over."""
+        found: Record = {} if self.result is None else self.result.get("epsilon_over_rounds", {})
+        return found
+
+    @property
     def plan_unit(self) -> str:
         """What one unit of the plan's guarantee is."""
         return "example" if self.guarantee is None else str(self.guarantee["unit"])

@@ -1,18 +1,11 @@
 """The figures of a run's page: how it learned, how noise followed the gradient, and what was spent."""
 
-import time
 from collections.abc import Sequence
 
-from gradveil.accounting.as_paper import as_the_paper_accounts
-from gradveil.accounting.threats import Ledger, account
-from gradveil.accounting.tight import ADD_REMOVE
-from gradveil.federation import ledger as translator
 from gradveil.reports.charts import Chart, Line, curves, scatter
 from gradveil.reports.evidence import Evidence
 
 SOUND = "pld"
-SECONDS = 1.5
-"""Time for accounting again on the way; the end is always known from the result."""
 
 
 def learning(run: Evidence, beside: Sequence[Evidence]) -> list[Chart]:
@@ -100,44 +93,15 @@ def _spent(run: Evidence) -> Line | None:
 
 
 def _by_adversary(run: Evidence) -> list[Line]:
-    """Account some rounds against the other adversaries, as far as time allows; the last is in the result."""
-    if run.result is None:
-        return []
-    began, lines = time.perf_counter(), []
-    for held in run.result["guarantees"]:
-        if not held["finite"] or held["threat_model"] == run.plan.threat_model:
-            continue
-        points = [(len(run.lines), held["epsilon"])]
-        for share in (0.5, 0.25, 0.1):
-            line = run.lines[max(0, round(share * len(run.lines)) - 1)]
-            known = "max_participations" in line and line["round"] + 1 < points[0][0]
-            if known and time.perf_counter() - began < SECONDS:
-                points.insert(0, (line["round"] + 1, _epsilon(run, line, held["threat_model"])))
-        lines.append(Line(f"{held['threat_model']} (one {held['unit']})", *map(list, zip(*points, strict=True))))
-    return lines
-
-
-def _ledger(run: Evidence, rounds: int, participations: int) -> Ledger:
-    layers = translator.layer_count(run.plan, tuple(run.data["shape"]), len(run.data["classes"]))
-    copies = 1 if run.result is None else int(run.result["copies"])
-    releases = [r for t in range(rounds) for r in translator.releases(run.plan, t, layers, copies)]
-    return Ledger(tuple(releases), participations, run.plan.noise_source.value)
-
-
-def _epsilon(run: Evidence, line: dict[str, float], threat: str) -> float:
-    held = _ledger(run, int(line["round"]) + 1, int(line["max_participations"]))
-    return account(held, run.plan.delta, ADD_REMOVE, threat).epsilon
+    """Read what the run accounted against the other adversaries when it was over."""
+    return [
+        Line(f"{one['threat_model']} (one {one['unit']})", one["rounds"], one["epsilon"])
+        for one in run.course.get("sound", ())
+        if one["threat_model"] != run.plan.threat_model
+    ]
 
 
 def _as_paper(run: Evidence) -> list[Line]:
-    if run.plan.method.noise.silent or not run.lines:
-        return []
-    at = sorted({max(1, round(len(run.lines) * share)) for share in (0.1, 0.25, 0.5, 0.75, 1.0)})
-    examples = int(run.data["examples"]["train"])
-    figures = [as_the_paper_accounts(_ledger(run, t, t), run.plan.delta, examples) for t in at]
     names = {"moments": "moments", "base": "base composition", "advanced": "advanced composition", "zcdp": "zCDP"}
-    return [
-        Line(name, at, [f.get(key) for f in figures])
-        for key, name in names.items()
-        if all(isinstance(f.get(key), float) for f in figures)
-    ]
+    said = run.course.get("as_the_paper_accounts", {})
+    return [Line(name, said["rounds"], said[key]) for key, name in names.items() if key in said]

@@ -2,18 +2,8 @@
 
 import numpy as np
 
-from gradveil.experiments.attacking import Outcome
 from gradveil.reports.exhibits import Exhibit
 from gradveil.reports.pictures import Strip, gallery
-
-
-def gallery_of(outcome: Outcome) -> bytes:
-    """Draw up to six victims as a PNG."""
-    r = outcome.record
-    return drawn(
-        Exhibit.of(outcome),
-        f"{r['attack']} against {r['method']} on {r['dataset']}, surface {r['surface']} ({r['view']})",
-    )
 
 
 def drawn(exhibit: Exhibit, title: str) -> bytes:

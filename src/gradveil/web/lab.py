@@ -20,6 +20,7 @@ from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
 from gradveil.privacy.schedule import Constant
 from gradveil.reports.exhibits import Exhibit
+from gradveil.reports.selection import exhibit_of
 from gradveil.surface import Surface
 
 DATASETS = ("digits", "mnist", "cifar10", "lfw")
@@ -70,7 +71,7 @@ def answer(question: Question) -> dict[str, Any]:
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
     let_go_of_programs()
     outcome = attack(_only(scene, question.picture), _slow(question.attack), 1, beside=False)
-    return _told(Exhibit.of(outcome, 1, FRAMES), outcome.record)
+    return _told(exhibit_of(outcome, 1, FRAMES), outcome.record)
 
 
 def _slow(name: str) -> Any:

@@ -86,7 +86,7 @@ class NodePlaces:
 
     def worker(self) -> Command:
         """Start what trains: this installation, whatever app the server sends."""
-        return [sys.executable, "-m", "gradveil", "federate", "worker", str(self.state), "--runtime", self.address]
+        return [sys.executable, "-m", "gradveil", "worker", str(self.state), "--runtime", self.address]
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -1,0 +1,47 @@
+"""Verbs that are imported when they are asked for: each needs heavy libraries that the others do without."""
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+VERBS = {
+    "data": "data.app",
+    "federate": "federate.app",
+    "list": "listing.show",
+    "run": "run.run",
+    "attack": "attack.attack",
+    "account": "account.account",
+    "plan": "planning.plan",
+    "report": "report.report",
+    "serve": "serve.serve",
+    "table": "tables.table",
+    "bench": "bench.bench",
+    "worker": "working.worker",
+}
+HIDDEN = frozenset({"worker"})
+
+
+class Verbs(TyperGroup):
+    """The verbs of the command line by name."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Name the verbs, in the order that help shows them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import one verb; None if there is none of this name."""
+        if cmd_name not in VERBS:
+            return None
+        module, _, name = VERBS[cmd_name].partition(".")
+        found = getattr(import_module(f"gradveil.cli.{module}"), name)
+        command = typer.main.get_command(found if isinstance(found, typer.Typer) else _alone(found))
+        command.name, command.hidden = cmd_name, cmd_name in HIDDEN
+        return command
+
+
+def _alone(verb: Any) -> typer.Typer:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(verb)
+    return app

@@ -1,0 +1,50 @@
+"""How epsilon grew over a run: against every adversary, and by every accountant of the paper."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from gradveil.experiments.budget import Budget
+
+Line = dict[str, Any]
+SHARES = (0.1, 0.25, 0.5)
+"""Where on the way a run is accounted again, as shares of its rounds."""
+ACCOUNTANTS = ("moments", "base", "advanced", "zcdp")
+_QUICK = frozenset({"server", "type2-secret", "client-server"})
+
+
+def course(budget: Budget, lines: Sequence[Line], guarantees: Sequence[Line]) -> dict[str, Any]:
+    """Give epsilon at some rounds and at the end, as JSON: sound by adversary, and as the paper accounts.
+
+    Where every round differs (a decay), mixing each with its draw takes long; adversaries for whom that is needed get
+    their end alone.
+    """
+    return {
+        "sound": [_sound(budget, lines, held) for held in guarantees if held["finite"]],
+        "as_the_paper_accounts": _paper(budget, lines),
+    }
+
+
+def _marks(lines: Sequence[Line]) -> list[Line]:
+    """Give the lines of the rounds at which to account, without the last."""
+    at = sorted({round(share * len(lines)) for share in SHARES})
+    return [lines[t - 1] for t in at if 0 < t < len(lines)]
+
+
+def _sound(budget: Budget, lines: Sequence[Line], held: Line) -> dict[str, Any]:
+    threat, alike = held["threat_model"], len({line["sigma"] for line in lines}) <= 1
+    marks = _marks(lines) if alike or threat in _QUICK else []
+    spent = [(m["round"] + 1, budget.epsilon(m["round"] + 1, m["max_participations"], threat)) for m in marks]
+    points = [*spent, (len(lines), held["epsilon"])]
+    return {
+        "threat_model": threat,
+        "unit": held["unit"],
+        "rounds": [t for t, _ in points],
+        "epsilon": [epsilon for _, epsilon in points],
+    }
+
+
+def _paper(budget: Budget, lines: Sequence[Line]) -> dict[str, Any]:
+    at = [*(mark["round"] + 1 for mark in _marks(lines)), len(lines)] if lines else []
+    figures = [budget.as_the_paper_accounts(t) for t in at]
+    known = [name for name in ACCOUNTANTS if figures and all(isinstance(f.get(name), float) for f in figures)]
+    return {"rounds": at, **{name: [f[name] for f in figures] for name in known}}

@@ -1,0 +1,79 @@
+"""How epsilon grew: curves that end where the guarantee stands, and never fall."""
+
+import numpy as np
+import pytest
+
+from gradveil.accounting.threats import THREATS
+from gradveil.data.sampling import CohortSampling, Poisson
+from gradveil.data.sources import load
+from gradveil.experiments.budget import Budget
+from gradveil.experiments.course import course
+from gradveil.federation.plan import Plan
+from gradveil.methods import METHODS
+from gradveil.models.networks import Mlp
+
+ROUNDS = 12
+
+
+def told(plan, budget):
+    """Account a run in which the busiest client takes part in every second round."""
+    lines = [
+        {"round": t, "sigma": float(plan.sigmas()[t].mean()), "max_participations": t // 2 + 1}
+        for t in range(plan.rounds)
+    ]
+    held = budget.all_guarantees(plan.rounds, lines[-1]["max_participations"])
+    return lines, held, course(budget, lines, held)
+
+
+@pytest.fixture
+def made():
+    def make(name, **changes):
+        plan = Plan(
+            dataset="synthetic", method=METHODS[name].value, clients=8, cohort=4, rounds=ROUNDS, local_steps=2, batch=2,
+            client_size=10, learning_rate=0.1, model=Mlp((4,)), sampling=Poisson(), **changes,
+        )  # fmt: skip
+        return plan, Budget(plan, load("synthetic"), 1)
+
+    return make
+
+
+@pytest.mark.parametrize("cohorts", CohortSampling)
+@pytest.mark.parametrize("name", ["fed-cdp", "fed-sdp", "fed-sdp-client"])
+def test_curves_rise_to_the_guarantee_and_hold_what_each_round_had_spent(made, name, cohorts):
+    plan, budget = made(name, cohort_sampling=cohorts)
+    lines, held, curves = told(plan, budget)
+    assert [c["threat_model"] for c in curves["sound"]] == [g["threat_model"] for g in held if g["finite"]]
+    assert curves["sound"]
+    for curve, end in zip(curves["sound"], [g for g in held if g["finite"]], strict=True):
+        assert curve["rounds"] == [1, 3, 6, ROUNDS]
+        assert curve["epsilon"][-1] == end["epsilon"]
+        assert (np.diff(curve["epsilon"]) >= 0).all()
+        at = budget.all_guarantees(6, lines[5]["max_participations"])
+        again = next(g["epsilon"] for g in at if g["threat_model"] == curve["threat_model"])
+        assert curve["epsilon"][2] == again
+    paper = curves["as_the_paper_accounts"]
+    assert paper["rounds"] == [1, 3, 6, ROUNDS]
+    assert paper["moments"][-1] == budget.as_the_paper_accounts(ROUNDS)["moments"]
+    assert all((np.diff(paper[key]) > 0).all() for key in ("moments", "base", "zcdp"))
+
+
+def test_where_rounds_differ_slow_adversaries_get_their_end_alone(made):
+    plan, budget = made("fed-cdp")
+    lines, held, _ = told(plan, budget)
+    differing = [line | {"sigma": 8.0 - line["round"]} for line in lines]
+    curves = {c["threat_model"]: c for c in course(budget, differing, held)["sound"]}
+    assert set(curves) <= set(THREATS)
+    assert len(curves["server"]["rounds"]) == 4
+    assert curves["central"]["rounds"] == [ROUNDS]
+
+
+def test_a_method_without_a_guarantee_has_no_sound_curve(made):
+    plan, budget = made("fed-alpha-cdp")
+    *_, curves = told(plan, budget)
+    assert curves["sound"] == []
+    assert len(curves["as_the_paper_accounts"]["moments"]) == 4
+
+
+def test_a_run_of_no_rounds_has_no_curve(made):
+    _, budget = made("non-private")
+    assert course(budget, [], []) == {"sound": [], "as_the_paper_accounts": {"rounds": []}}
