@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from gradveil.errors import BadInput
 from gradveil.experiments.tables import claims
 from gradveil.experiments.tables.catalogue import TABLES
 from gradveil.experiments.tables.cell import REASONS, Filled, Table, Verdict, counts
-from gradveil.experiments.tables.driver import Driver
+from gradveil.experiments.tables.driver import HOUR, Driver
 from gradveil.experiments.tables.figures import FIGURES
 from gradveil.experiments.tables.scale import SCALES, Scale
 from gradveil.experiments.tables.shelf import Shelf
@@ -40,6 +40,9 @@ def table(
     name: Annotated[str, typer.Argument(help="A name from `gradveil list tables`, or all.")],
     scale: Annotated[str, Opt(help="smoke (seconds), desk (an hour on two cores) or paper.")] = "desk",
     seeds: Annotated[int, Opt(help="Repeats of everything that draws; the table shows mean and spread.")] = 1,
+    minutes: Annotated[
+        float | None, Opt(help="Time to compute for, instead of the scale's; 0 shows what was computed before.")
+    ] = None,
     data_dir: Annotated[Path | None, Opt(help="Folder to look for datasets in first.")] = None,
     out: Annotated[Path, Opt(help="Folder for the tables and the records behind them.")] = Path("runs/tables"),
     as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
@@ -55,6 +58,7 @@ def table(
         pick("table", one, TABLES)
     if seeds < 1:
         raise BadInput(f"seeds = {seeds}: must be at least 1")
+    chosen = _limited(chosen, minutes, names)
     shelf = Shelf(out)
     shelf.open()
     laid = {one: TABLES[one][0](chosen) for one in names}
@@ -69,6 +73,16 @@ def table(
         _show(filled, laid, out / chosen.name)
     if driver.lacking:
         raise BadInput("; ".join(driver.lacking.values()))
+
+
+def _limited(scale: Scale, minutes: float | None, names: list[str]) -> Scale:
+    """Give all tables that many minutes together; a single one has them to itself."""
+    if minutes is None:
+        return scale
+    if not minutes >= 0:
+        raise BadInput(f"minutes = {minutes:g}: must not be negative")
+    share = TABLES[names[0]][0](scale).minutes / HOUR if len(names) == 1 else 1.0
+    return replace(scale, minutes=minutes / share if share else minutes)
 
 
 @dataclass(slots=True)
@@ -162,7 +176,7 @@ def _facts(scale: Scale, seeds: int) -> dict[str, str]:
         "date": date.today().isoformat(),
         "machine": f"{environment['system']} {environment['machine']}, devices {', '.join(environment['devices'])}",
         "versions": f"Python {environment['python']}, {versions}",
-        "scale": f"{scale.name}: {scale.described()}",
+        "scale": f"{scale.name}: {SCALES[scale.name].described()}",
         "seeds": f"{seeds}, and three for what is trained as the paper does",
     }
 

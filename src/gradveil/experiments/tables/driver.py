@@ -20,6 +20,10 @@ FEWEST = 3
 """Seeds below which an accuracy is not compared."""
 
 
+HOUR = 60.0
+"""Minutes of all tables together; those of one are its share of them."""
+
+
 @dataclass(slots=True)
 class Driver:
     """Fills tables. seeds: repeats of every work that draws. lacking: sentences about data that is not at hand."""
@@ -31,11 +35,11 @@ class Driver:
     lacking: dict[str, str] = field(default_factory=dict)
 
     def fill(self, table: Table, done: Callable[[str], None] = lambda note: None) -> list[Filled]:
-        """Fill all cells of a table; once its minutes are spent, what is not on the shelf stays open."""
-        limit = None if self.scale.minutes is None else 60 * table.minutes
+        """Fill all cells of a table; once its share of the minutes is spent, what is not on the shelf stays open."""
+        limit = None if self.scale.minutes is None else 60 * self.scale.minutes * table.minutes / HOUR
         began, filled = self.clock(), []
         for cell in table.cells:
-            late = limit is not None and self.clock() - began > limit
+            late = limit is not None and self.clock() - began >= limit
             filled.append(self._fill(cell, late))
             done(" / ".join(cell.row))
         return filled
