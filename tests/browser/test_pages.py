@@ -153,6 +153,9 @@ def test_a_run_is_started_on_the_page_watched_to_its_end_and_compared(driver, ad
     assert "one example" in text(driver, "epsilon")
     until(driver, lambda d: d.find_elements(By.CSS_SELECTOR, "#curve polyline"))
     assert len(driver.find_element(By.CSS_SELECTOR, "#curve polyline").get_attribute("points").split()) == 6
+    # The report in the page is made again when the run is over.
+    inside = "return document.getElementById('report').contentDocument.body.innerText"
+    until(driver, lambda d: "(epsilon 0." in d.execute_script(inside))
     shoot(driver, "finished")
     driver.get(address)
     for name in ("from-the-page", "non-private"):

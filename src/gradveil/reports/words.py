@@ -61,10 +61,15 @@ def _leaked(run: Evidence) -> str:
     open_ = [WHERE[s] for s, leak in found.items() if leak]
     unclear = [WHERE[s] for s, leak in found.items() if leak is None]
     if open_:
-        return f"our attacks learned something of the data {' and '.join(open_)}"
+        return f"our attacks learned something of the data {_listed(open_)}"
     if unclear:
-        return f"whether our attacks learned anything {' and '.join(unclear)} could not be told"
+        return f"whether our attacks learned anything {_listed(unclear)} could not be told"
     return f"our attacks ({', '.join(WHERE[s] for s in found)}) learned no more than a guess without gradients"
+
+
+def _listed(places: list[str]) -> str:
+    *most, last = places
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def outcome(record: Record) -> str:

@@ -67,7 +67,7 @@ function draw(curve, rounds) {
 
 function duration(seconds) {
   if (seconds === null) return "";
-  return seconds < 90 ? `about ${Math.ceil(seconds)} s left` : `about ${Math.ceil(seconds / 60)} min left`;
+  return seconds < 90 ? `; about ${Math.ceil(seconds)} s left` : `; about ${Math.ceil(seconds / 60)} min left`;
 }
 
 function show(told) {
