@@ -54,10 +54,22 @@ def our_processes():
     return found
 
 
+BOUND = 400
+"""Seconds that a test may take on a busy machine before it is broken off."""
+
+
+def broken_off(number, frame):
+    raise TimeoutError(f"took more than {BOUND} s")
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left_running():
     os.environ.update([MARK.split("=")])
+    before = signal.signal(signal.SIGALRM, broken_off)
+    signal.alarm(BOUND)
     yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
     end = time.monotonic() + 20
     while (left := our_processes()) and time.monotonic() < end:
         time.sleep(0.5)
@@ -200,14 +212,14 @@ def test_a_run_whose_server_died_goes_on_from_its_checkpoint_without_counting_tw
     assert 3 <= len(asked) <= 4
 
 
-def check_logs(federation):
+def check_logs(federation, folder):
     """Whatever went wrong, no log holds a key, a secret or a record."""
     secrets = [node.key.read_text().split("\n")[2] for node in federation.nodes.values()]
     secrets += [(node.state / "superexec.secret").read_bytes().hex() for node in federation.nodes.values()]
     row = load("synthetic").train.x[0]
     secrets += [f"{row[0]:.4f}", str(row[0])]
-    logs = list(federation.hands.log("superlink").parent.glob("*.log"))
-    assert len(logs) >= 8
+    logs = [*federation.hands.log("superlink").parent.glob("*.log"), *folder.glob("*.log")]
+    assert len(logs) >= 9
     for log in logs:
         text = log.read_text(errors="replace")
         assert not [secret for secret in secrets if secret in text], log
@@ -257,7 +269,7 @@ def test_a_node_that_answers_nonsense_or_late_is_named_each_time_and_never_heard
         assert expected in text, said
     with np.load(folder / store.PARAMS) as stored:
         assert all(np.isfinite(stored[name]).all() for name in stored.files)
-    check_logs(federation)
+    check_logs(federation, folder)
 
 
 def outcome(command, home, seconds=45):

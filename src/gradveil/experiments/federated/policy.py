@@ -44,14 +44,14 @@ class Policy:
 
     def described(self) -> str:
         """Say in a line what is allowed."""
-        limits = {
-            "methods": ", ".join(self.methods or ("any",)),
-            "sigma at least": self.minimum_sigma,
-            "rounds at most": self.maximum_rounds,
-            "epsilon at most": self.maximum_epsilon,
-            "seeded noise": "allowed" if self.allow_seeded else "refused",
-        }
-        return "policy: " + "; ".join(f"{name} {'no limit' if v is None else v}" for name, v in limits.items())
+        rules = (
+            f"methods: {', '.join(self.methods or ('any',))}",
+            f"sigma at least {self.minimum_sigma:g}",
+            f"rounds {_most(self.maximum_rounds)}",
+            f"epsilon {_most(self.maximum_epsilon)}",
+            f"seeded noise {'allowed' if self.allow_seeded else 'refused'}",
+        )
+        return "policy: " + "; ".join(rules)
 
     def objection(self, plan: Plan) -> str | None:
         """Say what in a plan is not allowed, if anything; what was spent before is not asked here."""
@@ -93,3 +93,7 @@ def _is(method: Method, known: Method) -> bool:
         return m.name, m.surface, m.draw, m.share, type(m.prune), type(m.sensitivity), clip
 
     return parts(method) == parts(known)
+
+
+def _most(limit: float | None) -> str:
+    return "without limit" if limit is None else f"at most {limit:g}"
