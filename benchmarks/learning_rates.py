@@ -40,41 +40,56 @@ BUDGETS = {
 }
 
 
+FEW = 1000
+"""Where a tenth of the training examples is fewer than this, all of them are held out in turn, a fifth at a time."""
+
+
 def with_held_out(dataset):
-    """Move a tenth of the training examples into the validation split where there is none."""
+    """Give the dataset with examples held out of training: its validation split, or a tenth, or every fifth in turn."""
     if dataset.validation is not None:
-        return dataset
+        return [dataset]
     order = np.random.default_rng(1).permutation(len(dataset.train))
-    held, kept = order[: len(order) // 10], np.sort(order[len(order) // 10 :])
-    parts = [Split(dataset.train.x[rows], dataset.train.y[rows]) for rows in (kept, held)]
-    return Dataset(dataset.name, parts[0], parts[1], dataset.test, dataset.classes)
+    tenth = len(order) // 10
+    parts = [order[:tenth]] if tenth >= FEW else np.array_split(order, 5)
+    return [holding_out(dataset, held) for held in parts]
+
+
+def holding_out(dataset, held):
+    """Move some training examples into the validation split."""
+    kept = np.setdiff1d(np.arange(len(dataset.train)), held)
+    train, validation = (Split(dataset.train.x[rows], dataset.train.y[rows]) for rows in (kept, held))
+    return Dataset(dataset.name, train, validation, dataset.test, dataset.classes)
 
 
 def try_rate(dataset, method, rate):
-    """Train a few rounds and give the accuracy on the held-out examples, round by round."""
+    """Train a few rounds and give the score on the held-out examples, round by round."""
     changes = {"learning_rate": rate, "seed": 1, **BUDGETS[dataset.name]}
     changes["client_size"] = min(len(dataset.train) // 2 * 2, resolve(dataset.name, dataset, method, {}).client_size)
     plan = replace(resolve(dataset.name, dataset, method, changes))
     roots = Keys.of(plan.seed, False)
     engine = Vectorized(plan, Population.of(plan, dataset))
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
-    return [
-        score(plan.model, done.state.params, dataset.validation).accuracy for done in rounds(plan, engine, state, roots)
-    ]
+    return [score(plan.model, done.state.params, dataset.validation) for done in rounds(plan, engine, state, roots)]
+
+
+def try_all(datasets, method, rate):
+    """Give the mean accuracy round by round, and the mean loss at the end, over all ways of holding out."""
+    try:
+        scores = [try_rate(dataset, method, rate) for dataset in datasets]
+    except AnswerIsNo as error:
+        return {"accuracy": [str(error)], "loss": None}
+    accuracies = np.mean([[one.accuracy for one in rounds_] for rounds_ in scores], axis=0)
+    return {"accuracy": accuracies.tolist(), "loss": float(np.mean([rounds_[-1].loss for rounds_ in scores]))}
 
 
 def main(names):
     """Try every candidate of every family."""
     for name in names or list(BUDGETS):
-        dataset = with_held_out(load(name))
+        datasets = with_held_out(load(name))
         for family, method in FAMILIES.items():
-            for rate in (PICTURES if dataset.is_image else TABLES)[family]:
+            for rate in (PICTURES if datasets[0].is_image else TABLES)[family]:
                 began = time.perf_counter()
-                try:
-                    accuracies = try_rate(dataset, method, rate)
-                except AnswerIsNo as error:
-                    accuracies = [str(error)]
-                line = {"dataset": name, "family": family, "rate": rate, "accuracy": accuracies}
+                line = {"dataset": name, "family": family, "rate": rate, **try_all(datasets, method, rate)}
                 print(json.dumps(line | {"seconds": round(time.perf_counter() - began)}), flush=True)
 
 

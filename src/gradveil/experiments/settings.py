@@ -93,7 +93,7 @@ PRESETS: dict[str, Preset] = {
         batch=4,
         rounds=3,
         model=Mlp(),
-        rates=Rates(plain=0.01, server=0.03, example=0.01),
+        rates=Rates(plain=0.3, server=0.03, example=0.01),
     ),
     "digits": Preset(
         client_size=134,
