@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import time
 
 import pytest
@@ -289,3 +290,22 @@ def test_a_finished_run_tells_its_epsilon_with_unit_adversary_and_round(trained)
         g for g in store.read_json(trained / "one" / "result.json")["guarantees"] if g["threat_model"] == "server"
     )
     assert f"{held['epsilon']:.2f} (against server, one example, delta 1e-05, after round 2)" in page
+
+
+def refusal(capsys, *arguments):
+    """Give what the command line says to arguments that it refuses."""
+    assert main(["serve", *arguments]) == 2
+    return capsys.readouterr().err
+
+
+def test_bad_addresses_and_folders_are_refused_in_a_sentence(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "is not a folder" in refusal(capsys, "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / "file").write_text("")
+    assert "is not a folder" in refusal(capsys, "file")
+    assert "needs --token" in refusal(capsys, "--host", "0.0.0.0")
+    assert "at least 16 letters" in refusal(capsys, "--token", "short")
+    assert "between 1 and 65535" in refusal(capsys, "--port", "0")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "cannot listen there" in refusal(capsys, "--port", str(taken.getsockname()[1]))

@@ -1,5 +1,6 @@
 """`gradveil serve`: the live page of a folder of runs."""
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def serve(
-    runs: Annotated[Path, typer.Argument(help="The folder of runs.")] = Path("runs"),
+    runs: Annotated[Path | None, typer.Argument(help="The folder of runs; `runs` unless given.")] = None,
     port: Annotated[int, typer.Option(help="The port to listen on.")] = 8765,
     host: Annotated[
         str, typer.Option(help="The address to listen on; any but this machine needs --token.")
@@ -29,19 +30,37 @@ def serve(
         raise BadInput(f"host = {host!r}: others can reach it, so it needs --token")
     if token is not None and len(token) < 16:
         raise BadInput("token: must have at least 16 letters")
-    if runs.exists() and not runs.is_dir():
-        raise BadInput(f"{str(runs)!r}: is not a folder")
-    runs.mkdir(parents=True, exist_ok=True)
+    folder = _folder(runs)
+    _try(host, port)
     # Whoever must bring a token may know this machine by any name.
     names = {host, *LOOPBACK, "[::1]"}
     bare = names if port == 80 else set()  # a browser leaves that port out
     served = None if token else frozenset({f"{name}:{port}" for name in names} | bare)
-    typer.echo(f"gradveil serves {runs} on http://{host}:{port}/" + ("?token=..." if token else ""), err=True)
+    typer.echo(f"gradveil serves {folder} on http://{host}:{port}/" + ("?token=..." if token else ""), err=True)
     uvicorn.run(
-        make(Runs(runs.resolve()), Rules(served, token)),
+        make(Runs(folder.resolve()), Rules(served, token)),
         host=host,
         port=port,
         log_level="warning",
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+
+
+def _folder(given: Path | None) -> Path:
+    """Give the folder of runs; only the usual one is made where it is missing, any other may be a slip of the pen."""
+    folder = given or Path("runs")
+    if given is None and not folder.exists():
+        folder.mkdir()
+    if not folder.is_dir():
+        raise BadInput(f"{str(folder)!r}: is not a folder")
+    return folder
+
+
+def _try(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before the server would say so in its own words."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise BadInput(f"host = {host!r}, port = {port}: cannot listen there ({error.strerror})") from None
