@@ -1,6 +1,5 @@
 """`gradveil serve`: the live page of a folder of runs."""
 
-import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import typer
 import uvicorn
 
 from gradveil.errors import BadInput
+from gradveil.web.address import check_address
 from gradveil.web.app import make
 from gradveil.web.guard import Rules
 from gradveil.web.shelf import Runs
@@ -31,7 +31,7 @@ def serve(
     if token is not None and len(token) < 16:
         raise BadInput("token: must have at least 16 letters")
     folder = _folder(runs)
-    _try(host, port)
+    check_address(host, port)
     # Whoever must bring a token may know this machine by any name.
     names = {host, *LOOPBACK, "[::1]"}
     bare = names if port == 80 else set()  # a browser leaves that port out
@@ -55,12 +55,3 @@ def _folder(given: Path | None) -> Path:
     if not folder.is_dir():
         raise BadInput(f"{str(folder)!r}: is not a folder")
     return folder
-
-
-def _try(host: str, port: int) -> None:
-    """Refuse an address that cannot be listened on, before the server would say so in its own words."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        socket.create_server((host, port), family=family).close()
-    except OSError as error:
-        raise BadInput(f"host = {host!r}, port = {port}: cannot listen there ({error.strerror})") from None
