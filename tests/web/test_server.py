@@ -300,6 +300,7 @@ def refusal(capsys, *arguments):
 
 def test_bad_addresses_and_folders_are_refused_in_a_sentence(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gradveil.cli.serve.uvicorn.run", lambda *app, **settings: pytest.fail("it serves"))
     assert "is not a folder" in refusal(capsys, "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
     (tmp_path / "file").write_text("")
