@@ -12,7 +12,8 @@ from gradveil.experiments.tables.shelf import Shelf
 from gradveil.experiments.tables.stand_in import SHAPES, stand_in
 from gradveil.experiments.tables.works import Setting, Size, Timed, Training
 from gradveil.experiments.tables.workshop import Workshop
-from gradveil.methods import NON_PRIVATE
+from gradveil.methods import METHODS, NON_PRIVATE
+from gradveil.surface import Surface
 
 SMOKE = SCALES["smoke"]
 
@@ -111,6 +112,13 @@ def test_an_attack_cut_short_is_not_compared_unless_everyone_was_recovered():
     assert not cut_short(work, [{"success_rate": 1.0}], "success")
     assert cut_short(work, [{"success_rate": 1.0}], "rmse")  # the error may still fall
     assert not cut_short(SCALES["paper"].attacked("mnist", NON_PRIVATE, 2), [{"success_rate": 0.0}], "rmse")
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.value.name)
+def test_one_attack_answers_for_client_and_server_unless_the_server_adds_the_noise(method):
+    at = [SCALES["desk"].attacked("mnist", method.value, surface) for surface in range(3)]
+    assert (at[0] == at[1]) == (method.value.surface is not Surface.SERVER)
+    assert at[1] != at[2]
 
 
 def test_a_step_takes_some_time(shelf):

@@ -247,8 +247,9 @@ def test_what_is_read_is_what_a_round_moved_the_model_by():
 @EVERY
 def test_the_server_reads_the_update_as_it_arrives_unless_it_noises_it(name):
     plan = plan_of(name)
-    released, arriving = (flat(taken(plan, tap).gradient) for tap in (ARRIVES, ARRIVING))
+    released, arriving, sent = (flat(taken(plan, tap).gradient) for tap in (ARRIVES, ARRIVING, SENT))
     assert np.array_equal(released, arriving) == (plan.method.surface is not SERVER)
+    assert np.array_equal(arriving, sent)
 
 
 def uncorrelated(one, other):

@@ -23,7 +23,6 @@ class Scale:
     whole: datasets that are trained as the paper does all the same. small: a network with 8 hidden units stands for
     every other. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables together.
     deepest: the last round that a network is trained to, to be attacked. attack: stands for all others if given.
-    strong: the surfaces where the strong attacker is tried beside the paper's.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Scale:
     minutes: float | None = None
     deepest: int = 50
     attack: str | None = None
-    strong: tuple[int, ...] = (0, 1, 2)
 
     def described(self) -> str:
         """Say in a line what is smaller than in the paper."""
@@ -76,6 +74,8 @@ class Scale:
 
     def attacked(self, dataset: str, method: Method, surface: int, **changes: Any) -> Attacked:
         """Give the paper's attack: a fresh attack network, one local step, one example or a batch of three."""
+        if method.surface is not Surface.SERVER:
+            surface = max(surface, 1)  # the server reads what the client sent: one attack answers for both
         seen = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
         plan = scenes.as_paper(seen, Surface(surface), None, None)
         # A batch of three takes more than three times as long as one example, and gains less from each iteration.
@@ -99,7 +99,6 @@ SCALES = {
         ),
         Scale(
             name="desk", cohort=10, rounds=5, local_steps=50, victims=10, iterations=50, whole=("cancer",), minutes=60,
-            strong=(2,),
         ),
         Scale(name="paper"),
     )
