@@ -17,7 +17,7 @@ from gradveil.surface import Surface
 
 SEARCH_ROUNDS = 5
 PLAIN = (0.03, 0.1, 0.3)
-UNDER_NOISE = {0.5: (0.01, 0.03, 0.1), 6.0: (0.0005, 0.002, 0.01)}
+UNDER_NOISE = {0.5: (0.003, 0.01, 0.03, 0.1), 6.0: (0.0005, 0.002, 0.01)}
 SIGMAS = (0.5, 6.0)
 
 
