@@ -61,7 +61,7 @@ PRESETS: dict[str, Preset] = {
         batch=5,
         rounds=100,
         model=Cnn(),
-        rates=Rates(plain=0.1, server=0.1, example=0.03),
+        rates=Rates(plain=0.1, server=0.1, example=0.002),
     ),
     "cifar10": Preset(
         client_size=400,
@@ -69,7 +69,7 @@ PRESETS: dict[str, Preset] = {
         batch=4,
         rounds=100,
         model=Cnn(),
-        rates=Rates(plain=0.03, server=0.03, example=0.03),
+        rates=Rates(plain=0.03, server=0.03, example=0.003),
     ),
     "lfw": Preset(
         client_size=300,
@@ -77,7 +77,7 @@ PRESETS: dict[str, Preset] = {
         batch=3,
         rounds=60,
         model=Cnn(),
-        rates=Rates(plain=0.03, server=0.03, example=0.03),
+        rates=Rates(plain=0.03, server=0.03, example=0.003),
     ),
     "adult": Preset(
         client_size=300,
@@ -85,7 +85,7 @@ PRESETS: dict[str, Preset] = {
         batch=3,
         rounds=10,
         model=Mlp(),
-        rates=Rates(plain=0.3, server=0.03, example=0.03),
+        rates=Rates(plain=0.3, server=0.03, example=0.003),
     ),
     "cancer": Preset(
         client_size=400,
@@ -93,7 +93,7 @@ PRESETS: dict[str, Preset] = {
         batch=4,
         rounds=3,
         model=Mlp(),
-        rates=Rates(plain=0.3, server=0.03, example=0.01),
+        rates=Rates(plain=0.3, server=0.03, example=0.003),
     ),
     "digits": Preset(
         client_size=134,

@@ -11,8 +11,8 @@ from gradveil.methods import METHODS
 from gradveil.privacy.clip import PerLayer
 
 NOTES = (
-    "one learning rate for all C of a method and dataset, searched at C = 4: what is clipped harder moves less, and would "
-    "bear a larger one",
+    "one learning rate for all C of a method and dataset, searched at C = 4: what is clipped harder moves less, and "
+    "would bear a larger one",
 )
 
 
