@@ -177,6 +177,8 @@ def filled_table(name, numbers, scale="paper"):
         (16, "limitations", lambda r, c: 1.0, "fails"),
         (19, "privacy-fixed-rounds", lambda r, c: 0.9 if r[0] == "fed-sdp" else 0.8, "fails"),
         (19, "privacy-fixed-rounds", lambda r, c: 0.8, "undecided"),
+        (20, "privacy-fixed-rounds", lambda r, c: 0.8, "holds"),
+        (20, "privacy-fixed-rounds", lambda r, c: 0.9 if r[0] == "fed-sdp" and c == ("lfw",) else 0.8, "fails"),
     ],
 )
 def test_a_claim_is_judged_by_the_cells_it_is_about(claim, table, numbers, verdict):
@@ -189,6 +191,13 @@ def test_the_place_of_noise_is_judged_by_the_pattern_of_the_paper():
     place = [c.name for c in claims.CLAIMS].index("where noise is added")
     assert claims.judged(tables, None)[place].answer.value == "holds"
     assert claims.judged(filled_table("resilience", lambda r, c: "Y"), None)[place].answer.value == "fails"
+
+
+def test_below_the_papers_scale_only_arithmetic_is_compared():
+    tables = filled_table("privacy-fixed-rounds", lambda r, c: 0.9 if r[0] == "fed-sdp" else 0.8)
+    judged = claims.judged(tables, "smaller")
+    compared = {f.cell.row[0] for f in judged if f.verdict is not Verdict.NOT_COMPARABLE}
+    assert compared == {"same epsilon", "smaller epsilon than Fed-SDP"}
 
 
 def test_a_claim_without_its_cells_is_undecided():

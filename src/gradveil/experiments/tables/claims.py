@@ -10,11 +10,12 @@ from gradveil.experiments.tables.judging import HOLDS, UNDECIDED, Missing, Table
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sentence of the paper and how it is judged."""
+    """A sentence of the paper and how it is judged. arithmetic: by figures that are the same at every scale."""
 
     name: str
     says: str
     judge: Callable[[Tables], str]
+    arithmetic: bool = False
 
 
 CLAIMS = (
@@ -39,11 +40,13 @@ CLAIMS = (
         "same epsilon",
         "Fed-CDP and Fed-alphaCDP spend the same epsilon (the paper's figure)",
         observations.same_epsilon,
+        arithmetic=True,
     ),
     Claim(
         "smaller epsilon than Fed-SDP",
         "Fed-alphaCDP spends less than Fed-SDP (the paper's figures)",
         observations.beats("privacy-fixed-rounds", ("fed-sdp", "epsilon"), ("fed-alpha-cdp", "epsilon")),
+        arithmetic=True,
     ),
     Claim("exponential wins", "of the decays, the exponential is the most accurate", observations.exponential_wins),
     Claim(
@@ -86,6 +89,11 @@ CLAIMS = (
         "Fed-SDP at the client is as accurate as at the server",
         observations.place_keeps_accuracy,
     ),
+    Claim(
+        "where noise is added, epsilon",
+        "Fed-SDP at the client spends the epsilon of Fed-SDP at the server (sound, each against whom it can hold off)",
+        observations.place_keeps_epsilon,
+    ),
 )
 NEEDS = (
     "population", "clipping-bound", "noise-decay", "adaptive-clipping", "privacy-fixed-rounds", "resilience",
@@ -105,8 +113,11 @@ def table() -> Table:
 
 
 def judged(tables: Tables, hindrance: str | None) -> list[Filled]:
-    """Judge every claim; below the paper's scale the verdicts are ours and are not compared."""
-    return [_judged(claim, cell, tables, hindrance) for claim, cell in zip(CLAIMS, table().cells, strict=True)]
+    """Judge every claim; below the paper's scale the verdicts are ours and, but for arithmetic, not compared."""
+    return [
+        _judged(claim, cell, tables, None if claim.arithmetic else hindrance)
+        for claim, cell in zip(CLAIMS, table().cells, strict=True)
+    ]
 
 
 def _judged(claim: Claim, cell: Cell, tables: Tables, hindrance: str | None) -> Filled:

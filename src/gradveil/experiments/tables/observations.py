@@ -161,3 +161,13 @@ def place_keeps_accuracy(tables: Tables) -> str:
         return value(tables, "privacy-fixed-rounds", (method, "accuracy"), (dataset,))
 
     return alike((accuracy("fed-sdp", d), accuracy("fed-sdp-client", d)) for d in ALL)
+
+
+def place_keeps_epsilon(tables: Tables) -> str:
+    """Judge the sound epsilons of Fed-SDP at the client and at the server to be the same number, in every dataset."""
+
+    def epsilon(method: str, dataset: str) -> float:
+        return value(tables, "privacy-fixed-rounds", (method, "sound epsilon"), (dataset,))[0]
+
+    same = all(epsilon("fed-sdp", d) == epsilon("fed-sdp-client", d) for d in ALL)
+    return HOLDS if same else FAILS
