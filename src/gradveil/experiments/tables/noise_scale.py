@@ -51,7 +51,7 @@ def table(scale: Scale) -> Table:
 NOTES = (
     f"learning rates are chosen after {SEARCH_ROUNDS} rounds on examples held out of training; the test examples play "
     "no part in the choice",
-    f"Fed-SDP at sigma = 6 ends after {FLAT_AFTER} rounds, having wandered between 0.1 and 0.2",
+    f"Fed-SDP at sigma = 6 has {FLAT_AFTER} rounds at most, in which its curve hardly rises",
     "`after n` is the accuracy on the test examples on the way",
     f"Cancer has a rate of {CANCER_RATE:g}, which was not searched",
 )
