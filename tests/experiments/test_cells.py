@@ -10,7 +10,7 @@ from gradveil.experiments.tables.catalogue import TABLES
 from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fill
 from gradveil.experiments.tables.measures import measured
 from gradveil.experiments.tables.scale import SCALES
-from gradveil.experiments.tables.whys import KNOWN, NO_CYCLE, STRETCHED, why
+from gradveil.experiments.tables.whys import KNOWN, LARGE_BOUND, NO_CYCLE, NOISE, SMALL_BOUND, STRETCHED, why
 from gradveil.experiments.tables.works import Exhausted, key_of
 
 ALL = pytest.mark.parametrize("name", TABLES)
@@ -251,3 +251,21 @@ def test_every_known_cause_belongs_to_a_cell():
     assert why("noise-decay", ("cyclic", "rounds"), ("lfw",)) == NO_CYCLE
     assert why("noise-decay", ("linear", "rounds"), ("lfw",)) == STRETCHED
     assert not why("noise-decay", ("linear", "accuracy"), ("lfw",))
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "cause"),
+    [
+        ("noise-decay", ("linear", "accuracy"), ("cancer",), NOISE),
+        ("adaptive-clipping", ("quantile", "accuracy"), ("cancer",), NOISE),
+        ("privacy-fixed-rounds", ("fed-sdp", "accuracy"), ("cancer",), ""),
+        ("clipping-bound", ("cancer", "fed-cdp"), ("C", "4"), NOISE),
+        ("clipping-bound", ("cancer", "fed-cdp"), ("C", "0.1"), SMALL_BOUND),
+        ("clipping-bound", ("cancer", "fed-sdp"), ("C", "32"), LARGE_BOUND),
+        ("clipping-bound", ("cancer", "fed-sdp"), ("C", "4"), ""),
+        ("clipping-bound", ("cancer", "non-private"), ("C", "any"), ""),
+        ("clipping-bound", ("lfw", "fed-cdp"), ("C", "4"), ""),
+    ],
+)
+def test_on_cancer_the_noise_is_told_from_the_bound(table, row, column, cause):
+    assert why(table, row, column) == cause
