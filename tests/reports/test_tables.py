@@ -299,6 +299,6 @@ def test_the_page_says_what_was_reached_at_which_honest_epsilon():
     page = results([("noise-scale at paper scale", "t", [reached, plain_run], ())], {})
     section = page.split("## What is reached, and at which honest epsilon")[1].split("##")[0]
     assert "sigma = 0.5 / fed-cdp: accuracy 0.90" in section
-    assert "epsilon 40 for one" in section
+    assert "the paper prints 0.95; epsilon 40 for one" in section
     assert "nothing is promised" in section
     assert "honest epsilon" not in results([("claims", "t", [reached], ())], {})

@@ -64,9 +64,10 @@ NOISE_SCALE = "noise-scale"
 
 
 def _honest(tables: Sequence[tuple[str, str, list[Filled], tuple[str, ...]]]) -> list[str]:
-    """Say what each tuned method reached on MNIST, and the sound epsilon of that very run."""
+    """Say what each method reached at each noise, beside the paper's figure, and the sound epsilon of that very run."""
     lines = [
-        f"{name}: {joined(f.cell.row)}: accuracy {ours(f)}; {_sound(f) or 'nothing is promised'}"
+        f"{name}: {joined(f.cell.row)}: accuracy {ours(f)}, the paper prints {published(f)}; "
+        f"{_sound(f) or 'nothing is promised'}"
         for name, _, filled, _ in tables
         for f in filled
         if name.startswith(NOISE_SCALE) and f.cell.measure == "accuracy" and f.answer is not None
