@@ -178,6 +178,7 @@ def _facts(scale: Scale, seeds: int) -> dict[str, str]:
         "versions": f"Python {environment['python']}, {versions}",
         "scale": f"{scale.name}: {SCALES[scale.name].described()}",
         "seeds": f"{seeds}, and three for what is trained as the paper does",
+        "records": "of this call and of earlier ones that were given the same folder",
     }
 
 

@@ -42,7 +42,7 @@ class Scale:
         """Say in a line what is smaller than in the paper."""
         bounds = {
             "K": self.cohort, "T": self.rounds, "L": self.local_steps, "victims": self.victims,
-            "iterations": self.iterations, "minutes": self.minutes,
+            "iterations": self.iterations,
         }  # fmt: skip
         told = ", ".join(f"{name} at most {most:g}" for name, most in bounds.items() if most is not None)
         return told + (f"; whole: {', '.join(self.whole)}" if self.whole else "")
