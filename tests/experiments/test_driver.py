@@ -78,6 +78,13 @@ def test_work_that_cells_share_is_done_once(shelf):
     assert len(list((shelf.folder / "records").iterdir())) == 1
 
 
+def test_what_is_on_the_shelf_is_not_done_again(shelf):
+    work = Size("cancer", "classes")
+    workshop = driver(shelf).workshop
+    shelf.keep(workshop.key(work), {"value": 7})
+    assert workshop.do(work) == {"value": 7}
+
+
 def test_seeds_are_repeats_with_a_spread(shelf):
     work = Training(SMOKE.plan("mnist", NON_PRIVATE))
     (filled,) = driver(shelf, seeds=3).fill(table(cell(work, "accuracy")))
