@@ -269,3 +269,16 @@ def test_every_known_cause_belongs_to_a_cell():
 )
 def test_on_cancer_the_noise_is_told_from_the_bound(table, row, column, cause):
     assert why(table, row, column) == cause
+
+
+def test_at_paper_scale_all_of_mnist_has_100_rounds_but_what_does_not_learn():
+    cells = TABLES["noise-scale"][0](SCALES["paper"]).cells
+    rounds = {c.row: c.work.plan.rounds for c in cells if c.work.dataset == "mnist"}
+    assert {row for row, n in rounds.items() if n != 100} == {("sigma = 6", "fed-sdp")}
+    assert rounds["sigma = 6", "fed-sdp"] == 20
+
+
+def test_little_noise_has_a_rate_of_its_own_in_the_figure_of_limitations():
+    cells = TABLES["limitations"][0](SCALES["paper"]).cells
+    rates = {c.row[0]: c.work.plan.learning_rate for c in cells if c.column == ("mnist", "accuracy")}
+    assert rates["fed-cdp, sigma 0.5"] == rates["pruning 30% and fed-cdp, sigma 0.5"] > rates["fed-cdp, sigma 6"]
