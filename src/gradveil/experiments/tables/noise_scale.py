@@ -45,7 +45,7 @@ FLAT_AFTER = 20
 def table(scale: Scale) -> Table:
     """Lay the table out: accuracy, learning rate and rounds by method and noise scale."""
     cells = (*_cells(scale), *(_on_cancer(scale, method) for method in (FED_CDP, FED_ALPHA_CDP)))
-    return Table("noise-scale", "MNIST at two noise scales, each method tuned", cells, 2.0, NOTES)
+    return Table("noise-scale", "Two noise scales: MNIST, each method tuned, and Cancer", cells, 2.0, NOTES)
 
 
 NOTES = (
