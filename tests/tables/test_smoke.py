@@ -52,6 +52,8 @@ def test_nothing_that_was_trained_or_attacked_small_is_compared(everything):
     compared = [c for cells in everything.values() for c in cells if c["verdict"] != "not comparable"]
     assert compared
     assert {c["measure"] for c in compared} == {"value", "claim"}  # arithmetic, sizes and settings, claims about them
+    claims = {c["row"][0] for c in compared if c["measure"] == "claim"}
+    assert claims == {"same epsilon", "smaller epsilon than Fed-SDP"}
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -7,17 +7,13 @@ from pathlib import Path
 
 from gradveil.errors import BadInput
 from gradveil.experiments.tables.cell import Cell, Filled, Table, fill
-from gradveil.experiments.tables.measures import measured
+from gradveil.experiments.tables.measures import FEWEST, measured
 from gradveil.experiments.tables.scale import Scale, is_stand_in
 from gradveil.experiments.tables.works import Attacked, Record, Training, Work
 from gradveil.experiments.tables.workshop import Workshop
 
 BUDGETS = {"gradinv": 4800, "map": 20}
 """Iterations that an attack has in the paper, or by default; 300 for all others."""
-
-
-FEWEST = 3
-"""Seeds below which an accuracy is not compared."""
 
 
 HOUR = 60.0
