@@ -3,36 +3,37 @@
 import json
 import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradveil.accounting import guarantee
+from gradveil.accounting import guarantee, tight
 from gradveil.accounting.as_paper import ACCOUNTANTS, PAPER
-from gradveil.accounting.composition import advanced_as_coded
-from gradveil.accounting.moments import rdp
-from gradveil.accounting.release import Release
-from gradveil.accounting.steps import Step, grouped, is_noiseless, merged, repeated, rho, rounded
-from gradveil.accounting.threats import (
+from gradveil.accounting.caveats import (
     COPIES,
+    CUT,
     DATA_DEPENDENT,
-    HIDDEN,
     IN_MEMORY,
     NO_NOISE,
+    NOT_HIDDEN,
+    OWN_NOISE,
+    PRESUMED,
     RAW_AT_SERVER,
     RAW_COUNT,
     RAW_IN_CLIENT,
     REPLACEMENT,
-    THREATS,
-    Ledger,
-    account,
-    all_steps,
-    guarantees,
-    worst,
+    UNKNOWN_BATCH,
+    UNSOUND_CLIP,
 )
+from gradveil.accounting.composition import advanced_as_coded
+from gradveil.accounting.moments import rdp
+from gradveil.accounting.participation import worst
+from gradveil.accounting.release import Release
+from gradveil.accounting.steps import Step, grouped, is_noiseless, merged, repeated, rho, rounded
+from gradveil.accounting.threats import THREATS, Ledger, account, guarantees, is_presumption, presumed
 from gradveil.accounting.tight import gaussian_epsilon, pld, pld_with_visible_draws
 
 DELTA = 1e-5
@@ -81,7 +82,9 @@ def test_one_step_without_noise_costs_everything(accountant, q):
 
 
 STEPS = st.lists(
-    st.builds(Step, st.sampled_from([5.0, 8.0, 20.0]), st.sampled_from([0.01, 0.2, 1.0]), st.integers(1, 4)),
+    st.tuples(st.sampled_from([5.0, 8.0, 20.0]), st.sampled_from([0.01, 0.2, 1.0]), st.integers(1, 4)).map(
+        lambda numbers: Step(*numbers)
+    ),
     min_size=1,
     max_size=4,
 )
@@ -279,17 +282,43 @@ def test_who_sees_more_learns_more(batches, adjacency, cohorts, copies):
 
 
 @pytest.mark.parametrize("cohorts", ["fixed", "poisson"])
-def test_only_a_secret_poisson_cohort_hides_a_participation(cohorts):
-    held = ledger(cohort_sampling=cohorts)
-    hides = epsilon("central", held) < epsilon("central-visible", held)
-    assert hides == (cohorts == "poisson") == (HIDDEN in account(held, DELTA, "add-remove", "central").caveats)
-    assert HIDDEN not in account(held, DELTA, "add-remove", "central-visible").caveats
+def test_no_draw_of_a_cohort_hides_a_single_example(cohorts):
+    found = account(ledger(cohort_sampling=cohorts), DELTA, "add-remove", "central")
+    assert found.epsilon == epsilon("central-visible", ledger(cohort_sampling=cohorts))
+    assert (NOT_HIDDEN in found.caveats) == (cohorts == "poisson")
 
 
-def test_for_a_whole_client_a_secret_cohort_hides_and_needs_no_excuse():
-    found = account(ledger(**client()), DELTA, "add-remove", "client-central")
-    assert found.epsilon < epsilon("client-central", ledger(**client(cohort_sampling="fixed")))
-    assert HIDDEN not in found.caveats
+def test_the_figure_that_lets_a_draw_hide_an_example_is_shown_as_no_guarantee():
+    held = ledger()
+    (shown,) = presumed(held, DELTA, "add-remove")
+    assert (shown["threat_model"], shown["label"]) == ("central", PRESUMED)
+    assert "not a guarantee" in PRESUMED
+    assert 0 < shown["epsilon"] < epsilon("central", held)
+    assert is_presumption(held, "central")
+    for sound in (ledger(cohort_sampling="fixed"), ledger(**client()), ledger(cohort_rate=1.0), Ledger((), 0)):
+        assert not is_presumption(sound, "central")
+        assert presumed(sound, DELTA, "add-remove") == []
+    assert not is_presumption(held, "server")
+
+
+@pytest.mark.parametrize("threat", ["central", "client-central"])
+def test_for_a_whole_client_a_secret_cohort_hides_only_if_the_noise_joins_at_the_server(threat):
+    at_server = account(ledger(**client()), DELTA, "add-remove", threat)
+    assert at_server.epsilon < epsilon(threat, ledger(**client(cohort_sampling="fixed")))
+    assert NOT_HIDDEN not in at_server.caveats
+    assert OWN_NOISE not in at_server.caveats
+    in_client = account(ledger(**client(1)), DELTA, "add-remove", threat)
+    assert in_client.epsilon == epsilon("central-visible", ledger(**client(1)))
+    assert {NOT_HIDDEN, OWN_NOISE} <= set(in_client.caveats)
+
+
+def test_noise_on_examples_gives_a_whole_client_no_credit_for_its_secret_draw():
+    """Drawn by the client, the noise is missing when the client is."""
+    rare, often = (account(ledger(cohort_rate=g), DELTA, "add-remove", "client-central") for g in (0.1, 0.9))
+    assert NOT_HIDDEN in rare.caveats
+    fixed = epsilon("client-central", ledger(cohort_rate=0.1, cohort_sampling="fixed"))
+    assert rare.epsilon == fixed
+    assert rare.epsilon < often.epsilon
 
 
 def test_a_cohort_of_everyone_leaves_nothing_to_hide():
@@ -345,14 +374,27 @@ def test_a_client_that_took_part_less_often_lost_less_and_never_took_part_lost_n
 
 def test_participations_are_charged_to_the_rounds_with_least_noise():
     held = tuple(release(t, sigmas=(sigma,) * 3) for t, sigma in enumerate((90.0, 20.0, 50.0, 30.0)))
-    assert [r.round for r in worst(held, 2)] == [1, 3]
+    assert [r.sigmas[0] for r in worst(held, 2)] == [20.0, 30.0]
     assert worst(held, -1) == ()
     assert epsilon("server", Ledger(held, 2)) == pytest.approx(epsilon("server", Ledger(held[1::2], 2)), rel=1e-9)
 
 
 def test_a_round_that_is_loud_throughout_costs_more_than_one_that_ends_loud():
-    held = (release(0, sigmas=(15.0, 15.0, 4.85)), release(1, sigmas=(4.85,) * 3))
-    assert worst(held, 1)[0].round == 1
+    held = [replace(release(0), sigmas=s, example_sampling="replacement") for s in ((15.0, 15.0, 4.85), (4.85,) * 3)]
+    assert worst(held, 1)[0].sigmas == (4.85,) * 3
+
+
+@pytest.mark.parametrize("threat", ["server", "type2-known", "client-server"])
+def test_no_choice_of_rounds_costs_more_than_what_is_charged(threat):
+    """Sampled steps have no order by 1 / z^2: one loud step may cost more than three that are loud in sum."""
+    rows = [(1.0, 60.0, 60.0), (1.7, 1.7, 1.7), (1.1, 50.0, 9.0), (4.0, 3.0, 2.0)]
+    held = tuple(release(t, sigmas=row, example_rate=0.001) for t, row in enumerate(rows))
+    for times in (1, 2):
+        chosen = [epsilon(threat, Ledger(some, times)) for some in combinations(held, times)]
+        assert epsilon(threat, Ledger(held, times)) >= max(chosen) * (1 - 1e-3)
+    loudest_in_sum = max(held, key=lambda r: sum(1 / z**2 for z in r.sigmas))
+    true = max(epsilon("server", Ledger((r,), 1)) for r in held)
+    assert epsilon("server", Ledger((loudest_in_sum,), 1)) < 0.9 * true
 
 
 def test_noise_at_the_server_protects_nobody_from_the_server():
@@ -379,7 +421,7 @@ def test_updates_noised_by_clients_add_up_their_noise_in_a_fixed_cohort_only():
 
 
 def test_a_whole_client_may_change_every_unit_of_every_lot():
-    held = ledger(2)
+    held = ledger(2, example_sampling="replacement")
     assert epsilon("client-server", held) == pytest.approx(gaussian_epsilon(3 * math.sqrt(6) / Z, DELTA), abs=1e-6)
 
 
@@ -464,14 +506,44 @@ def test_all_adversaries_are_answered_unless_some_are_named():
 
 
 def test_the_probability_that_a_batch_is_cut_is_kept_back_from_delta():
-    """3 rounds of 3 batches at 1e-15 leave 1e-15 of a delta of 1e-14."""
-    cut = epsilon("server", ledger(), delta=1e-14)
-    assert cut == pytest.approx(pld([Step(Z, 0.1, 9)], 1e-15), rel=1e-3)
-    assert cut > 1.02 * pld([Step(Z, 0.1, 9)], 1e-14)
+    """3 rounds of 3 batches at 1e-15 leave 1e-15 of a delta of 1e-14, and nothing of one of 9e-15."""
+    kept = tight.pld([Step(Z, 0.1, 9)], 1e-12 - 9e-15)
+    assert epsilon("server", ledger(), delta=1e-12) == pytest.approx(kept, rel=1e-9)
+    assert epsilon("server", ledger(), delta=1e-14) > 1.02 * kept
+    nothing = account(ledger(), 9e-15, "add-remove", "server")
+    assert (nothing.epsilon, nothing.caveats[0]) == (math.inf, CUT)
 
 
-def test_the_papers_steps_are_all_local_steps_at_the_batchs_rate():
-    assert all_steps(ledger()) == (Step(Z, 0.1, 9),)
+def test_a_batch_of_everybody_is_never_cut():
+    assert math.isfinite(epsilon("server", ledger(example_rate=1.0), delta=9e-15))
+
+
+@pytest.mark.parametrize("sigma", [0.5, 0.7, 1.0])
+def test_the_capacity_of_a_batch_makes_no_large_epsilon_infinite(sigma):
+    """Above 21 these were infinite: the chance of a cut was multiplied by e^epsilon, which is not needed."""
+    held = ledger(100, example_rate=0.3, sigmas=(sigma,) * 3)
+    found = account(held, DELTA, "add-remove", "server")
+    assert 21 < found.epsilon < math.inf
+    assert CUT not in found.caveats
+
+
+def test_a_batch_of_unknown_size_protects_no_client():
+    for threat in ("client-central", "client-server"):
+        found = account(ledger(capacity=0), DELTA, "add-remove", threat)
+        assert (found.epsilon, UNKNOWN_BATCH in found.caveats) == (math.inf, True)
+    assert math.isfinite(epsilon("server", ledger(capacity=0)))
+
+
+@THREAT
+def test_a_clip_whose_bound_is_learned_from_private_values_guarantees_nothing(threat):
+    found = account(ledger(data_dependent=True, unsound_clip=True), DELTA, "add-remove", threat)
+    assert (found.epsilon, found.caveats[0]) == (math.inf, UNSOUND_CLIP)
+
+
+@THREAT
+def test_what_a_run_presumes_stands_first_among_the_caveats(threat):
+    held = replace(ledger(source="seeded"), caveats=("One.", "Two."))
+    assert account(held, DELTA, "add-remove", threat).caveats[:2] == ("One.", "Two.")
 
 
 def test_seeing_the_draws_costs_more_than_hiding_them_and_less_than_always_being_drawn():

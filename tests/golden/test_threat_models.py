@@ -11,7 +11,7 @@ import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 from gradveil.accounting.release import Release
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.threats import Ledger, account, presumed
 
 DELTA = 1e-5
 TWO_PERCENT = {"rel": 0.02}
@@ -51,6 +51,12 @@ def epsilon(threat, layers, adjacency="add-remove", **changes):
     return account(ledger(layers, **changes), DELTA, adjacency, threat).epsilon
 
 
+def presumption(layers, adjacency="add-remove", **changes):
+    """Give the figure that lets a secret cohort hide a single example; it is shown, and is no guarantee."""
+    (shown,) = presumed(ledger(layers, **changes), DELTA, adjacency)
+    return shown["epsilon"]
+
+
 FLAT, LAYERS = 1, 3
 PASS = {"batches": "fixed-pass"}
 
@@ -58,13 +64,13 @@ PASS = {"batches": "fixed-pass"}
 @pytest.mark.parametrize(
     ("layers", "copies", "expected"), [(FLAT, 1, 0.0486), (FLAT, 10, 0.171), (LAYERS, 1, 0.092), (LAYERS, 10, 0.317)]
 )
-def test_central_with_poisson_batches(layers, copies, expected):
+def test_presuming_a_hidden_draw_with_poisson_batches(layers, copies, expected):
     """The reference has .050 and .181 for the flat cells, and .327 for M = 3 with 10 copies.
 
     The next test supports ours: a fine grid gives .0485, .171 and .316. A coarse one explains .050 in full, but only
     about half of .181 and a third of .327; where the rest comes from is not known.
     """
-    assert epsilon("central", layers, copies=copies) == pytest.approx(expected, **TWO_PERCENT)
+    assert presumption(layers, copies=copies) == pytest.approx(expected, **TWO_PERCENT)
 
 
 @pytest.mark.parametrize(
@@ -86,14 +92,14 @@ def test_a_coarse_grid_rounds_small_losses_up_until_they_matter(layers, steps, c
 
     assert flattened(1e-4) == pytest.approx(coarse, rel=2e-3)
     assert flattened(5e-6) == pytest.approx(fine, rel=2e-3)
-    assert epsilon("central", layers, copies=steps // 10_000) == pytest.approx(fine, rel=0.01)
+    assert presumption(layers, copies=steps // 10_000) == pytest.approx(fine, rel=0.01)
 
 
 @pytest.mark.parametrize(
     ("layers", "copies", "expected"), [(FLAT, 1, 0.616), (FLAT, 10, 2.15), (LAYERS, 1, 1.17), (LAYERS, 10, 4.09)]
 )
-def test_central_with_a_fixed_pass(layers, copies, expected):
-    assert epsilon("central", layers, copies=copies, **PASS) == pytest.approx(expected, **TWO_PERCENT)
+def test_presuming_a_hidden_draw_with_a_fixed_pass(layers, copies, expected):
+    assert presumption(layers, copies=copies, **PASS) == pytest.approx(expected, **TWO_PERCENT)
 
 
 @pytest.mark.parametrize(
@@ -185,15 +191,16 @@ def test_replacing_a_record_against_the_server(layers, times, batches, expected)
 
 @pytest.mark.parametrize(("layers", "expected"), [(FLAT, 1.27), (LAYERS, 2.34)])
 def test_replacing_a_record_centrally_with_a_fixed_pass(layers, expected):
-    assert epsilon("central", layers, "replace-one", **PASS) == pytest.approx(expected, **TWO_PERCENT)
+    assert presumption(layers, "replace-one", **PASS) == pytest.approx(expected, **TWO_PERCENT)
 
 
 @pytest.mark.parametrize(
-    ("layers", "draw", "expected"),
-    [(FLAT, "each", 138), (FLAT, "mean", 20.6), (LAYERS, "each", 477), (LAYERS, "mean", 75)],
+    ("layers", "draw", "ours"),
+    [(FLAT, "each", 193.2), (FLAT, "mean", 49.2), (LAYERS, "each", 539.9), (LAYERS, "mean", 122.6)],
 )
-def test_a_whole_client_centrally(layers, draw, expected):
-    assert epsilon("client-central", layers, draw=draw, **PASS) == pytest.approx(expected, **TWO_PERCENT)
+def test_a_whole_client_centrally(layers, draw, ours):
+    """The reference has 138, 20.6, 477 and 75: it lets the secret draw hide a client that takes its noise along."""
+    assert epsilon("client-central", layers, draw=draw, **PASS) == pytest.approx(ours, rel=2e-3)
 
 
 @pytest.mark.parametrize("layers", [FLAT, LAYERS])
@@ -222,7 +229,7 @@ def test_a_whole_client_against_the_server(layers, draw, expected):
 )
 def test_the_larger_noise_of_the_text_and_of_algorithm_1(draw, central, poisson, passed):
     """Central cells to 10 %: they are printed with two digits, and suffer from the grid as above."""
-    assert epsilon("central", LAYERS, draw=draw) == pytest.approx(central, rel=0.1)
+    assert presumption(LAYERS, draw=draw) == pytest.approx(central, rel=0.1)
     for times, expected in zip((10, 100), poisson, strict=True):
         assert epsilon("server", LAYERS, times=times, draw=draw) == pytest.approx(expected, **TWO_PERCENT)
     for times, expected in zip((10, 100), passed, strict=True):

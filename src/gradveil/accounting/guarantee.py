@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 SEEDED = (
-    "Noise and sampling come from a seed: whoever knows the seed can subtract the noise, so this holds only against "
-    "those who never see it."
+    "Noise and sampling come from a seed: whoever knows the seed can subtract the noise, and whoever sees two runs "
+    "with one seed on data that differ in a record gets the bare gradient by differencing them. This holds only "
+    "against those who know no seed and see one run."
 )
 PARAMETERS_ONLY = "It covers the released parameters, not the metrics, leaks and reports kept in the run folder."
 SEARCH = "Choosing settings by looking at the data (learning rate, C, sigma) is not covered."

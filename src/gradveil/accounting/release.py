@@ -15,12 +15,13 @@ class Release:
     0 if S is private.
     layers: the number M of tensors that are bounded separately, 1 for a joint bound.
     draw, expected: how noise met the lot of n expected units ("each", "sum", "mean").
-    capacity: the most units that a lot can hold.
+    capacity: the most units that a lot can hold; 0 if that is not known.
     share: each client draws 1 / sqrt(K) of the noise.
     example_sampling, example_rate: "poisson", "fixed-pass" or "replacement", and B / |D_i|.
     touches: batches of a round and client that can hold one record: L under sampling, the passes under a fixed pass.
     cohort_sampling, cohort_rate, cohort: "fixed" or "poisson", K / N, and K.
-    copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot.
+    copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot,
+    or (`unsound_clip`) the bound on a unit was.
     """
 
     round: int
@@ -42,6 +43,7 @@ class Release:
     cohort: int
     copies: int
     data_dependent: bool
+    unsound_clip: bool = False
 
     @property
     def multipliers(self) -> tuple[float, ...]:

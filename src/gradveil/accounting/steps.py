@@ -1,6 +1,7 @@
 """Steps of a sampled Gaussian mechanism, grouped: the common input of all accountants."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,11 +9,17 @@ import numpy as np
 
 
 class Step(NamedTuple):
-    """`times` releases f(lot) + N(0, (z s)^2) with s the most that one unit changes f, its lot sampled at rate q."""
+    """`times` releases f(lot) + N(0, (z s)^2) with s the most that one unit changes f, its lot sampled at rate q.
+
+    units: how many units change at once, each of them in the lot with probability q on its own; a lot holds at most
+    `most` of them.
+    """
 
     z: float
     q: float
     times: int
+    units: int = 1
+    most: int | None = None
 
 
 Steps = Sequence[Step]
@@ -35,12 +42,8 @@ def rounded(steps: Steps, levels: int = 100) -> tuple[tuple[Step, ...], float]:
         return kept, 0.0
     edges = np.geomspace(min(noisy), max(noisy), levels)
     edges[0] = min(noisy)
-    lowered: dict[tuple[float, float], int] = {}
-    for step in kept:
-        below = int(np.searchsorted(edges, step.z, side="right")) - 1
-        z = float(edges[below]) if step.z > 0 else 0.0
-        lowered[z, step.q] = lowered.get((z, step.q), 0) + step.times
-    coarse = tuple(Step(z, q, n) for (z, q), n in sorted(lowered.items()))
+    below = np.searchsorted(edges, [step.z for step in kept], side="right") - 1
+    coarse = merged([s._replace(z=float(edges[i]) if s.z > 0 else 0.0) for s, i in zip(kept, below, strict=True)])
     return coarse, rho(coarse) / rho(kept) - 1 if min(step.z for step in kept) > 0 else 0.0
 
 
@@ -53,10 +56,15 @@ def rho(steps: Steps) -> float:
 
 def merged(*parts: Steps) -> tuple[Step, ...]:
     """Put steps together, adding the counts of equal ones."""
-    counts: dict[tuple[float, float], int] = {}
+    counts: Counter[Step] = Counter()
     for step in (s for part in parts for s in part):
-        counts[step.z, step.q] = counts.get((step.z, step.q), 0) + step.times
-    return tuple(Step(z, q, n) for (z, q), n in sorted(counts.items()) if n)
+        counts[step._replace(times=0)] += step.times
+    return tuple(step._replace(times=n) for step, n in sorted(counts.items(), key=_order) if n)
+
+
+def _order(counted: tuple[Step, int]) -> tuple[float, float, int]:
+    step, _ = counted
+    return step.z, step.q, step.units
 
 
 def repeated(steps: Steps, times: int) -> tuple[Step, ...]:

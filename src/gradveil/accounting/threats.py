@@ -1,24 +1,27 @@
 """From releases to guarantees: what each adversary sees decides how losses add up.
 
-central          sees only the models of all rounds; the draw of a Poisson cohort is secret and hides a participation.
+central          sees only the models of all rounds; whether a client took part stays secret (Poisson cohorts).
 central-visible  sees only the models, but can tell from them whether a client took part: its other records show it.
 server           honest but curious: sees every update with its client's name; batches are secret.
 type2-secret     also sees every local step's noised batch gradient; batches are secret.
 type2-known      also knows which records are in each batch, or sees every example's noised gradient.
 client-central, client-server   as central and server, for all records of one client at once.
+
+A secret draw of the cohort is given credit only where it hides a unit for certain: for whole clients whose noise joins
+at the server, so that a round without the client is a round in which it contributed nothing.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
-from gradveil.accounting import guarantee, tight
+from gradveil.accounting import caveats, guarantee, tight
 from gradveil.accounting.guarantee import Guarantee
+from gradveil.accounting.participation import batches, one_round, remarks, whole_client, worst
 from gradveil.accounting.release import Release
-from gradveil.accounting.steps import Step, grouped, merged, repeated
+from gradveil.accounting.steps import grouped, merged, repeated
 
 OVERFLOW = 1e-15
 """Probability that one Poisson batch is cut to its capacity."""
@@ -26,11 +29,15 @@ OVERFLOW = 1e-15
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a run released so far, the most often that any client took part, and where its noise came from."""
+    """What a run released so far, the most often that any client took part, and where its noise came from.
+
+    caveats: sentences that belong to every guarantee of the run, before all others.
+    """
 
     releases: tuple[Release, ...]
     participations: int
     noise_source: str = "secret"
+    caveats: tuple[str, ...] = ()
 
     @property
     def sums(self) -> tuple[Release, ...]:
@@ -52,25 +59,6 @@ class Loss(NamedTuple):
 
 Threat = Callable[[Ledger, float, str], Loss]
 
-NO_NOISE = "Nothing hides a unit: no noise is added, or units are not clipped."
-DATA_DEPENDENT = (
-    "The noise is scaled to the private gradients (l2-max), so its variance gives them away whatever sigma is; "
-    "see docs/soundness.md."
-)
-RAW_AT_SERVER = "Noise joins only at the server, which sees every update as it is."
-RAW_COUNT = "The clip's counts reach the server without noise; only their sum is noised."
-RAW_IN_CLIENT = "Noise joins only after local training, so what happens inside a client is bare."
-IN_MEMORY = (
-    "Un-noised example gradients exist in the client's memory until they are summed; who reads them is not covered."
-)
-HIDDEN = (
-    "It presumes that nobody can tell from the models whether a client took part; a client's other records may "
-    "show it, so quote central-visible instead."
-)
-REPLACEMENT = "Sampling with replacement may put a record into a batch B times, which is assumed here."
-CUT = "So much is lost already that the rare cut of a Poisson batch to its capacity is not covered by delta any more."
-COPIES = "Some records are held by several clients; every copy is counted."
-
 
 def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[str] = ()) -> list[Guarantee]:
     """Account a ledger against every adversary, or those named."""
@@ -84,7 +72,9 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
     first = ledger.sums[0] if ledger.sums else None
     by_client = threat.startswith("client") or (first is not None and first.unit == "client")
     seeded = (guarantee.SEEDED,) if ledger.noise_source == "seeded" else ()
-    copied = (COPIES,) if first is not None and first.copies > 1 and not by_client else ()
+    copied = (caveats.COPIES,) if first is not None and first.copies > 1 and not by_client else ()
+    always = (guarantee.PARAMETERS_ONLY, guarantee.SEARCH)
+    own = (caveats.OWN_NOISE,) if first is not None and by_client and first.surface > 0 else ()
     return Guarantee(
         epsilon=loss.epsilon,
         delta=delta,
@@ -94,8 +84,23 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
         sampling=_sampling(first),
         accountant="pld",
         noise_source=ledger.noise_source,
-        caveats=(*loss.caveats, *copied, *seeded, guarantee.PARAMETERS_ONLY, guarantee.SEARCH),
+        caveats=(*ledger.caveats, *loss.caveats, *copied, *own, *seeded, *always),
     )
+
+
+def presumed(ledger: Ledger, delta: float, adjacency: str) -> list[dict[str, object]]:
+    """Give the figure of those who let a secret cohort hide single examples: as JSON, and never a guarantee."""
+    if not is_presumption(ledger, "central") or _refusal(ledger):
+        return []
+    epsilon = _central(ledger, delta, adjacency, hidden=True).epsilon
+    known = {"threat_model": "central", "unit": "example", "delta": delta, "adjacency": adjacency}
+    return [known | {"epsilon": epsilon if math.isfinite(epsilon) else None, "label": caveats.PRESUMED}]
+
+
+def is_presumption(ledger: Ledger, threat: str) -> bool:
+    """Whether an adversary's ignorance is hoped for, not proved: a secret cohort does not hide a single example."""
+    first = ledger.sums[0] if ledger.sums else None
+    return threat == "central" and first is not None and first.unit == "example" and _is_drawn_in_secret(first)
 
 
 def _sampling(release: Release | None) -> str:
@@ -108,65 +113,22 @@ def _sampling(release: Release | None) -> str:
 def _refusal(ledger: Ledger) -> Loss | None:
     """Give infinity where no adversary matters: noise that depends on the data, or none at all."""
     if any(r.data_dependent for r in ledger.sums):
-        return Loss(math.inf, (DATA_DEPENDENT,))
+        unsound = any(r.unsound_clip for r in ledger.sums)
+        return Loss(math.inf, (caveats.UNSOUND_CLIP if unsound else caveats.DATA_DEPENDENT,))
     if any(z <= 0 for r in ledger.sums for z in r.multipliers):
-        return Loss(math.inf, (NO_NOISE,))
+        return Loss(math.inf, (caveats.NO_NOISE,))
     return None
 
 
 def _with_cut_batches(ledger: Ledger, delta: float, adjacency: str, threat: Threat) -> Loss:
     """Account with the part of delta that is left when Poisson batches may be cut, with probability eta in all.
 
-    Cutting turns (epsilon, d) into (epsilon, d + (1 + e^epsilon) eta), so that much of delta is kept back.
+    Whether the other records of a batch fill it does not depend on the record in question. So with probability
+    1 - eta, the same for both neighbors, nothing is cut, and by convexity delta(epsilon) grows by eta at most.
     """
-    cut = (r for r in ledger.sums if r.unit == "example" and r.example_sampling == "poisson")
-    eta = OVERFLOW * sum(len(r.sigmas) * r.copies for r in cut)
-    kept = 1e-6 * delta if eta else 0.0
-    for _ in range(3):
-        loss = threat(ledger, delta - kept, adjacency)
-        needed = eta * (1 + math.exp(min(loss.epsilon, 700.0)))
-        if needed <= kept:
-            return loss
-        kept = 2 * needed
-        if kept >= delta / 2:
-            break
-    return Loss(math.inf if eta else loss.epsilon, (*loss.caveats, CUT) if eta else loss.caveats)
-
-
-def worst(releases: Sequence[Release], participations: int) -> tuple[Release, ...]:
-    """Give the rounds of a client that took part that often, in those rounds that cost most."""
-    return tuple(sorted(releases, key=lambda r: -_cost(r))[: max(participations, 0)])
-
-
-def _cost(release: Release) -> float:
-    """Give what a round's steps cost a record that they may hold: sum 1 / z^2 over the batches that can hold it."""
-    held = (
-        sorted(release.multipliers)[: release.touches]
-        if release.example_sampling == "fixed-pass"
-        else release.multipliers
-    )
-    return math.fsum(1 / z**2 for z in held)
-
-
-def _batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
-    """Give one participation of a record as steps: how often it is in a batch, and behind how much noise.
-
-    A count is made on the first batch, so both are released together: 1 / z^2 of that step is the sum of theirs.
-    """
-    z = list(release.multipliers)
-    if release.example_sampling == "replacement":
-        z = [s / release.expected for s in z]
-    if count is not None:
-        most = release.expected if release.example_sampling == "replacement" else 1.0
-        noise = count.multipliers[0] / most
-        z[0] = 1 / math.hypot(1 / z[0], 1 / noise) if noise > 0 else 0.0
-    if release.example_sampling == "poisson":
-        return grouped(z, release.example_rate)
-    return grouped(sorted(z)[: release.touches] if release.example_sampling == "fixed-pass" else z, 1.0)
-
-
-def _remarks(release: Release) -> tuple[str, ...]:
-    return (REPLACEMENT,) if release.example_sampling == "replacement" else ()
+    cut = (r for r in ledger.sums if r.example_sampling == "poisson" and r.unit == "example" and r.example_rate < 1)
+    left = delta - OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in cut)
+    return threat(ledger, left, adjacency) if left > 0 else Loss(math.inf, (caveats.CUT,))
 
 
 def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -175,22 +137,22 @@ def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
         return Loss(0.0)
     first = ledger.sums[0]
     if ledger.counts or first.surface == 0:
-        return Loss(math.inf, (RAW_COUNT if ledger.counts else RAW_AT_SERVER,))
+        return Loss(math.inf, (caveats.RAW_COUNT if ledger.counts else caveats.RAW_AT_SERVER,))
     rounds = worst(ledger.sums, ledger.participations)
     if first.unit == "client":
         return Loss(tight.pld(merged(*(grouped(r.multipliers, 1.0) for r in rounds)), delta, adjacency))
-    steps = repeated(merged(*map(_batches, rounds)), first.copies)
-    return Loss(tight.pld(steps, delta, adjacency), _remarks(first))
+    steps = repeated(merged(*map(batches, rounds)), first.copies)
+    return Loss(tight.pld(steps, delta, adjacency), remarks(first))
 
 
 def type2_secret(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """Account as the server does, whose bound already grants every iterate; noised examples show who is in a batch."""
     if ledger.sums and ledger.sums[0].unit == "client":
-        return Loss(math.inf, (RAW_IN_CLIENT,))
+        return Loss(math.inf, (caveats.RAW_IN_CLIENT,))
     if ledger.sums and ledger.sums[0].draw == "each":
         return type2_known(ledger, delta, adjacency)
     loss = server(ledger, delta, adjacency)
-    return Loss(loss.epsilon, (*loss.caveats, IN_MEMORY))
+    return Loss(loss.epsilon, (*loss.caveats, caveats.IN_MEMORY))
 
 
 def type2_known(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -199,14 +161,14 @@ def type2_known(ledger: Ledger, delta: float, adjacency: str) -> Loss:
         return Loss(0.0)
     first = ledger.sums[0]
     if first.unit == "client":
-        return Loss(math.inf, (RAW_IN_CLIENT,))
+        return Loss(math.inf, (caveats.RAW_IN_CLIENT,))
     if ledger.counts:
-        return Loss(math.inf, (RAW_COUNT,))
+        return Loss(math.inf, (caveats.RAW_COUNT,))
     alone = math.sqrt(first.expected) if first.draw == "each" else 1.0
-    steps = repeated(merged(*map(_batches, worst(ledger.sums, ledger.participations))), first.copies)
+    steps = repeated(merged(*map(batches, worst(ledger.sums, ledger.participations))), first.copies)
     seen = tuple(step._replace(z=step.z / alone) for step in steps)
-    remarks = _remarks(first) if first.draw == "each" else (*_remarks(first), IN_MEMORY)
-    return Loss(tight.pld_with_visible_draws(seen, delta, adjacency), remarks)
+    noted = remarks(first) if first.draw == "each" else (*remarks(first), caveats.IN_MEMORY)
+    return Loss(tight.pld_with_visible_draws(seen, delta, adjacency), noted)
 
 
 def central_visible(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -215,11 +177,18 @@ def central_visible(ledger: Ledger, delta: float, adjacency: str) -> Loss:
 
 
 def central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
-    """Let a secret Poisson cohort hide the participation; a cohort of fixed size is accounted as visible."""
-    secret = bool(ledger.sums) and ledger.sums[0].cohort_sampling == "poisson"
-    loss = _central(ledger, delta, adjacency, hidden=secret)
-    by_example = bool(ledger.sums) and ledger.sums[0].unit == "example"
-    return Loss(loss.epsilon, (*loss.caveats, HIDDEN)) if secret and by_example else loss
+    """Let a secret Poisson cohort hide a whole client whose noise joins at the server; else account as visible."""
+    if not ledger.sums:
+        return Loss(0.0)
+    first = ledger.sums[0]
+    secret = _is_drawn_in_secret(first)
+    hides = secret and first.unit == "client" and first.surface == 0
+    loss = _central(ledger, delta, adjacency, hidden=hides)
+    return Loss(loss.epsilon, (*loss.caveats, caveats.NOT_HIDDEN)) if secret and not hides else loss
+
+
+def _is_drawn_in_secret(release: Release) -> bool:
+    return release.cohort_sampling == "poisson" and release.cohort_rate < 1
 
 
 def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss:
@@ -227,54 +196,50 @@ def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss
         return Loss(0.0)
     first = ledger.sums[0]
     counted = {r.round: r for r in ledger.counts}
-    rounds = [_one_round(r, counted.get(r.round)) for r in ledger.sums]
+    rounds = [one_round(r, counted.get(r.round)) for r in ledger.sums]
     copies = first.copies if first.unit == "example" else 1
     epsilon = tight.pld_of_rounds(rounds, copies, first.cohort_rate, delta, adjacency, hidden)
     # Who sees only models sees no more than a server in whose every round the client took part.
     at_most = server(replace(ledger, participations=len(ledger.sums)), delta, adjacency).epsilon
-    return Loss(min(epsilon, at_most), _remarks(first) if first.unit == "example" else ())
-
-
-def _one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
-    """Give what one participation puts into the model: batches, or an update behind the noise that reaches the mean."""
-    if release.unit == "example":
-        return _batches(release, count)
-    added = math.sqrt(release.cohort) if release.surface == 1 and release.cohort_sampling == "fixed" else 1.0
-    extra = grouped(count.multipliers, 1.0) if count is not None else ()
-    return merged(grouped([z * added for z in release.multipliers], 1.0), extra)
-
-
-def _whole_client(release: Release) -> tuple[Step, ...]:
-    """Give one participation of a client all of whose records change: every lot may change in all its units."""
-    if release.unit == "client":
-        return _one_round(release, None)
-    return grouped([z / release.capacity for z in release.multipliers], 1.0)
+    return Loss(min(epsilon, at_most), remarks(first) if first.unit == "example" else ())
 
 
 def client_server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """Protect all records of a client against the server."""
     if ledger.sums and ledger.sums[0].unit == "client":
         return server(ledger, delta, adjacency)
-    if ledger.counts:
-        return Loss(math.inf, (RAW_COUNT,))
+    if refused := _no_client_level(ledger):
+        return refused
     rounds = worst(ledger.sums, ledger.participations)
-    return Loss(tight.pld(merged(*map(_whole_client, rounds)), delta, adjacency))
+    return Loss(tight.pld(merged(*map(whole_client, rounds)), delta, adjacency))
+
+
+def _no_client_level(ledger: Ledger) -> Loss | None:
+    """Give infinity where noise on examples protects no client: bare counts, or batches of unknown size."""
+    if ledger.counts:
+        return Loss(math.inf, (caveats.RAW_COUNT,))
+    if any(r.capacity < 1 for r in ledger.sums):
+        return Loss(math.inf, (caveats.UNKNOWN_BATCH,))
+    return None
 
 
 def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
-    """Protect all records of a client against those who see only the models; a Poisson cohort hides a participation."""
+    """Protect all records of a client against those who see only the models.
+
+    Where the noise is drawn inside clients, its absence would show who is missing, so the draw hides nothing.
+    """
     if not ledger.sums:
         return Loss(0.0)
     first = ledger.sums[0]
     if first.unit == "client":
         return central(ledger, delta, adjacency)
-    if ledger.counts:
-        return Loss(math.inf, (RAW_COUNT,))
-    secret = first.cohort_sampling == "poisson"
-    rounds = [_whole_client(r) for r in ledger.sums]
-    epsilon = tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret)
+    if refused := _no_client_level(ledger):
+        return refused
+    rounds = [whole_client(r) for r in ledger.sums]
+    epsilon = tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret=False)
     always = replace(ledger, participations=len(ledger.sums))
-    return Loss(min(epsilon, client_server(always, delta, adjacency).epsilon))
+    noted = (caveats.NOT_HIDDEN,) if _is_drawn_in_secret(first) else ()
+    return Loss(min(epsilon, client_server(always, delta, adjacency).epsilon), noted)
 
 
 SEES = {
@@ -296,8 +261,3 @@ THREATS: dict[str, Threat] = {
     "client-central": client_central,
     "client-server": client_server,
 }
-
-
-def all_steps(ledger: Ledger) -> tuple[Step, ...]:
-    """Give every sum of the ledger as the paper counts them: one step a local iteration, at the rate of its batch."""
-    return merged(*(grouped(r.sigmas, r.example_rate) for r in chain(ledger.sums)))
