@@ -107,8 +107,10 @@ def compose(rounds: Sequence[Repeated]) -> Losses:
     transforms = {name: rfft(_wrapped(loss, length)) for name, loss in singles.items()}
     product = np.ones(length // 2 + 1, complex)
     for item in rounds:
-        inner = math.prod(_power(transforms[id(loss)], count) for loss, count in item.parts)
-        product *= _power(1 - item.rate + item.rate * inner, item.times) if item.rate < 1 else _power(inner, item.times)
+        inner = np.ones_like(product)
+        for loss, count in item.parts:
+            inner *= _power(transforms[id(loss)], count)
+        product *= _power(1 - item.rate + item.rate * inner if item.rate < 1 else inner, item.times)
     mass = np.maximum(np.roll(irfft(product, length), -(first % length)), 0.0)
     return Losses(interval, first, mass, min(1.0, _infinite(rounds) + 2 * TAIL))
 
