@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gradveil.normals import normals
+
 Tree = Any
 Array = jax.Array
 
@@ -80,13 +82,8 @@ def unflat(vector: Array, like: Tree) -> Tree:
 
 
 def gaussian(key: Array, like: Tree) -> Tree:
-    """Draw one standard normal a coordinate of `like`, all in a single call (a call a layer is slower).
-
-    A block of threefry has two words; by default JAX folds them into one draw so that a draw can be split over
-    devices. A client is never split, so both words are used, which halves the work.
-    """
-    with jax.threefry_partitionable(False):
-        return unflat(jax.random.normal(key, (size(like),), jnp.float32), like)
+    """Draw one standard normal a coordinate of `like`, all in a single call (a call a layer is slower)."""
+    return unflat(normals(key, size(like)), like)
 
 
 def is_finite(lot: Tree) -> Array:

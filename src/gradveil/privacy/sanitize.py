@@ -68,7 +68,7 @@ def cross(
     sensitivity = rule.sensitivity(facts, bound)
     std = sigma * sensitivity * rule.draw.share(expected)
     if rule.draw is Draw.EACH:
-        released = _noise_each(tree.weigh(scales, entered), mask, sigma * sensitivity, key_noise)
+        released = tree.add_scaled(tree.weigh(scales, entered), tree.gaussian(key_noise, entered), sigma * sensitivity)
         noised = tree.weighted_sum(jnp.broadcast_to(mask[:, None] / expected, before.shape), released)
         released = rule.clip.leave(released, memory)
         used = rule.clip.leave(noised, memory)
@@ -100,11 +100,6 @@ def unnoised(rule: Rule, lot: Tree, mask: Array, expected: float, memory: Tree) 
     entered = rule.clip.enter(lot, memory)
     scales = rule.clip.scales(tree.layer_norms(entered), memory) * mask[:, None]
     return rule.clip.leave(tree.weighted_sum(scales / expected, entered), memory)
-
-
-def _noise_each(lot: Tree, mask: Array, std: Array, key: Array) -> Tree:
-    keys = jax.random.split(key, mask.shape[0])
-    return jax.vmap(lambda unit, k: tree.add_scaled(unit, tree.gaussian(k, unit), std))(lot, keys)
 
 
 def _pass_through(lot: Tree, mask: Array, expected: float) -> Crossing:
