@@ -26,11 +26,15 @@ OVERFLOW = 1e-15
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a run released so far, the most often that any client took part, and where its noise came from."""
+    """What a run released so far, the most often that any client took part, and where its noise came from.
+
+    caveats: sentences about the data that come first in every guarantee.
+    """
 
     releases: tuple[Release, ...]
     participations: int
     noise_source: str = "secret"
+    caveats: tuple[str, ...] = ()
 
     @property
     def sums(self) -> tuple[Release, ...]:
@@ -94,7 +98,7 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
         sampling=_sampling(first),
         accountant="pld",
         noise_source=ledger.noise_source,
-        caveats=(*loss.caveats, *copied, *seeded, guarantee.PARAMETERS_ONLY, guarantee.SEARCH),
+        caveats=(*ledger.caveats, *loss.caveats, *copied, *seeded, guarantee.PARAMETERS_ONLY, guarantee.SEARCH),
     )
 
 
