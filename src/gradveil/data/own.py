@@ -18,7 +18,7 @@ _READING = 0.4
 """The share of the time for a CSV file that goes into reading it; the rest is encoding."""
 
 CLASS_NOTE = "the list of classes is taken from the data, and no epsilon covers it"
-ENCODED = f"Scaling, categories, the list of classes and the choice of test rows {UNCOVERED}"
+ENCODED = f"The encoding (scaling, categories, classes) and the choice of test rows {UNCOVERED}"
 DIVIDED = f"The list of classes and the choice of test records {UNCOVERED}"
 
 
