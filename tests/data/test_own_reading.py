@@ -158,6 +158,15 @@ def test_a_header_alone_has_no_records(tmp_path):
         load(str(tmp_path / "t.csv"), target="sick")
 
 
+def test_a_block_may_end_inside_a_field_of_several_lines(tmp_path):
+    word = "w\n" * 2000 + "w"
+    rows = [f'{i},"{word}",{i % 2}' for i in range(5000)]  # 20 MB, nearly all of it inside quotes
+    data = load(_write(tmp_path, "age,word,sick", rows), target="sick")
+    assert data.shape == (2,)
+    assert len(data.train) + len(data.test) == 5000
+    assert (data.train.x[:, 1] == 1).all()
+
+
 def test_progress_grows_block_by_block_to_the_whole(tmp_path):
     rows = [f"{i},{'w' * 4000},{i % 2}" for i in range(6000)]  # three blocks
     told = []
