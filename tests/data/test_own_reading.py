@@ -6,7 +6,6 @@ import math
 import os
 import pty
 import random
-import resource
 import select
 import socket
 import subprocess
@@ -209,12 +208,10 @@ def test_a_table_is_read_once_by_a_command_unless_it_changes(tmp_path):
 def test_a_table_that_would_not_fit_into_memory_is_refused_with_the_numbers(tmp_path):
     rows = [",".join([*(f"t{(i * (c + 1)) % 199}" for c in range(30)), str(i % 2)]) for i in range(50_000)]
     path = _write(tmp_path, ",".join([*(f"c{c}" for c in range(30)), "y"]), rows)
-    code = f"from gradveil.data.sources import load\ntry: load({path!r}, target='y')\nexcept Exception as e: print(e)"
-
-    def limited():
-        resource.setrlimit(resource.RLIMIT_DATA, (10**9, 10**9))
-
-    done = subprocess.run([sys.executable, "-c", code], preexec_fn=limited, capture_output=True, text=True, timeout=300)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (10**9, 10**9))"
+    read = f"from gradveil.data.sources import load\ntry: load({path!r}, target='y')\nexcept Exception as e: print(e)"
+    command = [sys.executable, "-c", f"{limit}\n{read}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert "50000 rows and 5970 features" in done.stdout, done
     assert "needs about 1.19 GB of memory, and this process may use 1 GB" in done.stdout
 

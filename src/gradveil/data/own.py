@@ -61,8 +61,8 @@ def _csv(path: Path, target: str | None, progress: Progress) -> Dataset:
     table = own_csv.read(path, target, lambda share: progress(_READING * share))
     y, classes = number(table.labels, str(path))
     train, test = quarter(y)
-    done: Progress = lambda share: progress(_READING + (1 - _READING) * share)  # noqa: E731
-    x, features, notes = own_encode.encode(table, train, test, done)
+    encoded = own_encode.encode(table, train, test, lambda share: progress(_READING + (1 - _READING) * share))
+    x, features, notes = encoded
     return Dataset(
         path.resolve().name,
         Split(x[: len(train)], y[train]),
