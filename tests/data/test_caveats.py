@@ -78,7 +78,7 @@ def test_the_page_says_it_before_the_epsilon_and_first_of_what_to_mind(run):
     assert "apart from what was taken from the records themselves" in text
 
 
-def test_the_terminal_says_it_above_the_table_and_under_the_sentence(run, capsys, tmp_path):
+def test_the_terminal_says_it_above_the_table(run, capsys):
     command = ["run", "--dataset", str(run.parent / "own.csv"), "--target", "outcome", *FLAGS, "--dry-run"]
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
