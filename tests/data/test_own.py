@@ -160,6 +160,20 @@ def test_an_npz_of_pixels_stays_bytes_and_gains_a_channel(tmp_path):
     assert sorted(data.train.x[:, 0, 0, 0].tolist() + data.test.x[:, 0, 0, 0].tolist()) == sorted(x[:, 0, 0].tolist())
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.int16, np.uint32])
+def test_integer_pixels_are_read_as_bytes(tmp_path, kind):
+    x = np.arange(20 * 12, dtype=np.uint8).reshape(20, 4, 3)
+    data = load(_npz(tmp_path, x=x.astype(kind), y=np.arange(20) % 2))
+    assert data.train.x.dtype == np.uint8
+    assert data.digest() == load(_npz(tmp_path, x=x, y=np.arange(20) % 2)).digest()
+    assert "x is read as pixels, divided by 255" in data.notes
+
+
+@pytest.mark.parametrize("shape", [(20, 1, 5, 3), (20, 3, 8, 1), (20, 3, 3, 3), (20, 8, 8, 3)])
+def test_channels_that_come_last_are_accepted(tmp_path, shape):
+    assert load(_npz(tmp_path, x=np.ones(shape), y=np.arange(20) % 2)).shape == shape[1:]
+
+
 def test_an_npz_of_floats_and_text_labels_is_used_as_it_is(tmp_path):
     x = np.linspace(0, 1, 60).reshape(20, 3)
     data = load(_npz(tmp_path, x=x, y=np.array(["b", "a"] * 10)))
@@ -175,6 +189,12 @@ def test_an_npz_of_floats_and_text_labels_is_used_as_it_is(tmp_path):
         ({"x": np.full((20, 2), np.nan), "y": np.arange(20) % 2}, "not a finite number, first in record 0"),
         ({"x": np.full((20, 2), 1e300), "y": np.arange(20) % 2}, "not a finite number"),
         ({"x": np.ones((20, 2), dtype=np.int64), "y": np.arange(20) % 2}, "not int64"),
+        ({"x": np.full((20, 4, 4), 300), "y": np.arange(20) % 2}, "pixels from 300 to 300, and they must be from 0"),
+        ({"x": np.full((20, 4, 4), -1), "y": np.arange(20) % 2}, "pixels from -1 to -1"),
+        ({"x": np.full((20, 2), 1e30), "y": np.arange(20) % 2}, r"beyond 1e\+06 in size, first in record 0 \(1e\+30\)"),
+        ({"x": np.full((20, 2), -2e6, np.float32), "y": np.arange(20) % 2}, r"record 0 \(-2e\+06\)"),
+        ({"x": np.ones((20, 3, 8, 9)), "y": np.arange(20) % 2}, r"\(20, 3, 8, 9\).* x\.transpose\(0, 2, 3, 1\)"),
+        ({"x": np.ones((20, 1, 8, 8), np.uint8), "y": np.arange(20) % 2}, "channels before height and width"),
         ({"x": np.ones(20), "y": np.arange(20) % 2}, "shape"),
         ({"x": np.ones((20, 2)), "y": np.arange(19) % 2}, "each of the 20 records"),
         ({"x": np.ones((20, 2)), "y": np.linspace(0, 1, 20)}, "integers or text"),

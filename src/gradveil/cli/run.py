@@ -10,9 +10,9 @@ import typer
 from gradveil import codec, store
 from gradveil.cli import findings, report, summary
 from gradveil.cli.choices import SAMPLING_NAMES, Tweaks, method_named, partition_from, pick, rounds_from
+from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json
 from gradveil.data.dataset import Dataset
-from gradveil.data.sources import load
 from gradveil.errors import BadInput
 from gradveil.experiments import demo, runner
 from gradveil.experiments.budget import Budget, expected_participations

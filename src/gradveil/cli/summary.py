@@ -7,6 +7,7 @@ import typer
 from gradveil.cli.output import table
 from gradveil.experiments.estimate import Estimate
 from gradveil.experiments.runner import Run
+from gradveil.reports import words
 
 
 def show(runs: list[Run], results: list[dict[str, Any]]) -> None:
@@ -35,7 +36,9 @@ def note(line: dict[str, Any]) -> str:
 
 
 def show_guarantees(title: str, held: list[dict[str, Any]]) -> None:
-    """Print what holds against whom."""
+    """Print what holds against whom, below what is true of all of them because of the data."""
+    for caveat in dict.fromkeys(caveat for g in held for caveat in words.of_data(g)):
+        typer.echo(f"Mind first: {caveat}")
     rows = [
         [
             g["threat_model"],
@@ -53,7 +56,9 @@ def show_guarantees(title: str, held: list[dict[str, Any]]) -> None:
 def _mind(held: dict[str, Any]) -> str:
     """Give the sentence that matters most where a number is missing or should not be quoted."""
     hidden = [caveat for caveat in held["caveats"] if "central-visible" in caveat]
-    return (hidden or held["caveats"][:1])[0] if hidden or not held["finite"] else ""
+    if hidden:
+        return str(hidden[0])
+    return "" if held["finite"] else words.reason(held)
 
 
 def _row(result: dict[str, Any]) -> list[str]:
@@ -73,7 +78,7 @@ def _privacy(one: Run, result: dict[str, Any]) -> list[str]:
     quoted = next(g for g in result["guarantees"] if g["threat_model"] == one.plan.threat_model)
     who = f"{result['method']}: against {quoted['threat_model']}"
     if not quoted["finite"]:
-        said = [f"{who} there is no finite guarantee. {quoted['caveats'][0]}"]
+        said = [f"{who} there is no finite guarantee. {words.reason(quoted)}"]
     else:
         said = [
             f"{who}, one {quoted['unit']} is protected with epsilon {quoted['epsilon']:.3g} at delta "

@@ -8,6 +8,9 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
+UNCOVERED = "were taken from the private records themselves, which no epsilon here covers."
+"""How every caveat of a dataset ends: what precedes it would be another if one record were another."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
@@ -42,7 +45,9 @@ class Dataset:
     `validation` is a split held out of training for choosing settings (None where the paper has none);
     `test` is what accuracies are reported on. `own` marks a user's own data, for which noise is secret by
     default and true records are not shown. `notes` are sentences for the user (missing values, scaling). `features`
-    says which places of a table row belong together; empty for pictures.
+    says which places of a table row belong together; empty for pictures. `caveats` are sentences that belong first to
+    every guarantee of a model trained on it: what was taken from the records without noise. None where scaling and
+    classes are public constants.
     """
 
     name: str
@@ -53,6 +58,7 @@ class Dataset:
     own: bool = False
     notes: tuple[str, ...] = ()
     features: tuple[Feature, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

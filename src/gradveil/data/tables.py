@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from gradveil.data.dataset import Array, Dataset, Feature, Split
+from gradveil.data.dataset import UNCOVERED, Array, Dataset, Feature, Split
 from gradveil.data.split import part, quarter
 
 STATISTICS_NOTE = "columns are standardised with the mean and deviation of the training rows, which no epsilon covers"
+SCALED = f"The mean and deviation by which each column is scaled {UNCOVERED}"
 
 # Per numeric column: its place in the row, whether log(1 + v) is taken first, and (v - center) / width.
 # The constants are round and public, chosen without the data, so scaling costs no privacy.
@@ -120,7 +121,8 @@ def cancer() -> Dataset:
     classes = tuple(str(name) for name in raw.target_names)
     splits = part(x, raw.target, train), part(x, raw.target, test)
     features = tuple(Feature(str(name), i, i + 1) for i, name in enumerate(raw.feature_names))
-    return Dataset("cancer", splits[0], None, splits[1], classes, notes=(STATISTICS_NOTE,), features=features)
+    notes, caveats = (STATISTICS_NOTE,), (SCALED,)
+    return Dataset("cancer", splits[0], None, splits[1], classes, notes=notes, features=features, caveats=caveats)
 
 
 def synthetic(seed: int) -> Dataset:

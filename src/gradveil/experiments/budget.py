@@ -27,7 +27,7 @@ class Budget:
 
     def __init__(self, plan: Plan, dataset: Dataset, copies: int, answered: int | None = None) -> None:
         self._answered = answered
-        self._plan, self._records = plan, len(dataset.train)
+        self._plan, self._records, self._caveats = plan, len(dataset.train), dataset.caveats
         self._layers = translator.layer_count(plan, dataset.shape, len(dataset.classes))
         self.copies = copies
         self._repeated: list[int] = []
@@ -46,8 +46,8 @@ class Budget:
         if not first.finite:
             raise BadInput(
                 f"max_epsilon = {plan.max_epsilon}: {plan.method.name} has no finite guarantee against "
-                f"{plan.threat_model} ({first.caveats[0]}); --accountant {PAPER_MOMENTS} stops by the paper's figure, "
-                "which is not a guarantee"
+                f"{plan.threat_model} ({first.caveats[len(self._caveats)]}); "
+                f"--accountant {PAPER_MOMENTS} stops by the paper's figure, which is not a guarantee"
             )
 
     def repeat(self, t: int) -> None:
@@ -64,7 +64,7 @@ class Budget:
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             releases += translator.releases(self._plan, t, self._layers, self.copies, self._answered)
-        return Ledger(tuple(releases), participations, self._plan.noise_source.value)
+        return Ledger(tuple(releases), participations, self._plan.noise_source.value, self._caveats)
 
     def spent(self, rounds: int, participations: int) -> Guarantee:
         """Give what is spent after some rounds, by the accountant and threat model of the plan."""

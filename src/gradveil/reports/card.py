@@ -116,9 +116,11 @@ def _who_protects(method: Method) -> str:
 def _uncovered(run: Evidence) -> list[str]:
     if run.result is None:
         return []
-    none = [g["threat_model"] for g in run.result["guarantees"] if not g["finite"]]
-    caveats = dict.fromkeys(c for g in run.result["guarantees"] for c in g["caveats"] if g["finite"])
-    return ([f"No finite epsilon holds against: {', '.join(none)}."] if none else []) + list(caveats)
+    held = run.result["guarantees"]
+    none = [g["threat_model"] for g in held if not g["finite"]]
+    data = list(dict.fromkeys(caveat for g in held for caveat in words.of_data(g)))
+    caveats = dict.fromkeys(c for g in held for c in g["caveats"] if g["finite"] and c not in data)
+    return data + ([f"No finite epsilon holds against: {', '.join(none)}."] if none else []) + list(caveats)
 
 
 def _attack(record: dict[str, Any]) -> dict[str, Any]:

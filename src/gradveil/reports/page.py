@@ -82,13 +82,17 @@ def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[s
         "noise": figures.noise(run),
         "spending": figures.spending(run),
         "promise": promise(run),
-        "guarantees": [g | {"whom": words.WHOM[g["threat_model"]]} for g in held],
+        "guarantees": [_row(g) for g in held],
         "caveats": quoted["caveats"] if quoted else [],
         "paper": _paper(run),
         "command": "gradveil run plan.toml --out runs/again",
         "plan": plan_text(run),
         "facts": facts(run),
     }
+
+
+def _row(held: dict[str, Any]) -> dict[str, Any]:
+    return held | {"whom": words.WHOM[held["threat_model"]], "mind": "" if held["finite"] else words.reason(held)}
 
 
 def _surface(run: Evidence, surface: int) -> dict[str, str]:
@@ -146,10 +150,11 @@ def promise(run: Evidence) -> list[str]:
     )
     whom = words.WHOM[held["threat_model"]]
     if not held["finite"]:
-        return [f"Against {whom} no finite epsilon holds. {held['caveats'][0]}", source]
+        return [f"Against {whom} no finite epsilon holds. {words.reason(held)}", source]
+    first = "".join(f"{caveat} " for caveat in words.of_data(held))
     return [
-        f"Against {whom}: epsilon {held['epsilon']:.3g} at delta {held['delta']:g}, for one {held['unit']}, between "
-        f"neighbours by {held['adjacency']}, with {held['sampling']}, accounted by {held['accountant']}.",
+        f"{first}Against {whom}: epsilon {held['epsilon']:.3g} at delta {held['delta']:g}, for one {held['unit']}, "
+        f"between neighbours by {held['adjacency']}, with {held['sampling']}, accounted by {held['accountant']}.",
         source,
     ]
 

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from gradveil.data.dataset import UNCOVERED
 from gradveil.reports.evidence import WHERE, Evidence, leaks
 
 Record = dict[str, Any]
@@ -15,6 +16,16 @@ WHOM = {
     "client-central": "whoever sees only the models, for all records of a client at once",
     "client-server": "a curious server, for all records of a client at once",
 }
+
+
+def of_data(held: Record) -> list[str]:
+    """Give the caveats of a guarantee that are about the data: what was taken from the records without noise."""
+    return [caveat for caveat in held["caveats"] if caveat.endswith(UNCOVERED)]
+
+
+def reason(held: Record) -> str:
+    """Say why a guarantee is not finite: its first caveat that is about the protection, not about the data."""
+    return next((str(caveat) for caveat in held["caveats"] if not caveat.endswith(UNCOVERED)), "")
 
 
 def headline(run: Evidence) -> str:
@@ -37,9 +48,10 @@ def _promised(run: Evidence) -> str:
     whom = WHOM[held["threat_model"]]
     if not held["finite"]:
         return f"no mathematical promise of privacy holds against {whom}"
+    aside = ", apart from what was taken from the records themselves" if of_data(held) else ""
     return (
         f"against {whom}, whether one {held['unit']} was there changes the odds of anything that is seen at most "
-        f"{_factor(held['epsilon'])} (epsilon {held['epsilon']:.3g}, {_strength(held['epsilon'])})"
+        f"{_factor(held['epsilon'])} (epsilon {held['epsilon']:.3g}, {_strength(held['epsilon'])}){aside}"
     )
 
 

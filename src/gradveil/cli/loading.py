@@ -1,0 +1,32 @@
+"""Loading a dataset for a command: with a bar while a large table is read, and a table only once."""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from gradveil.cli.output import bar
+from gradveil.data import sources
+from gradveil.data.dataset import Dataset
+
+
+def load(name: str, *, data_dir: Path | None = None, target: str | None = None, train_all: bool = False) -> Dataset:
+    """Load a dataset as `sources.load` does; a table of the user's own shows how far it is read."""
+    path = Path(name).expanduser()
+    if train_all or path.suffix.lower() != ".csv" or not path.is_file():
+        return sources.load(name, data_dir=data_dir, target=target, train_all=train_all)
+    status = os.stat(path)
+    return _table(name, target, (status.st_ino, status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=1)
+def _table(name: str, target: str | None, version: tuple[int, ...]) -> Dataset:
+    """Read a table; a command asks for it to resolve a plan and again to train, and `version` tells if it changed."""
+    with bar(f"reading {Path(name).name}", 100, 0) as advance:
+        percent = 0
+
+        def tell(share: float) -> None:
+            nonlocal percent
+            steps, percent = round(100 * share) - percent, round(100 * share)
+            advance("", steps)
+
+        return sources.load(name, target=target, progress=tell)
