@@ -30,3 +30,10 @@ PRESUMED = (
     "presumes that a round without the client looks like a round without the record, which its other records refute; "
     "not a guarantee"
 )
+
+
+def trusted(parts: tuple[str, ...]) -> str:
+    """Name the parts whose claims were not proved."""
+    return (
+        f"Parts of your own were trusted, not proved: {', '.join(parts)}. If one does not do as it says, nothing holds."
+    )

@@ -21,7 +21,7 @@ class Release:
     touches: batches of a round and client that can hold one record: L under sampling, the passes under a fixed pass.
     cohort_sampling, cohort_rate, cohort: "fixed" or "poisson", K / N, and K.
     copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot,
-    or (`unsound_clip`) the bound on a unit was.
+    or (`unsound_clip`) the bound on a unit was. trusted: parts of the user's own whose claims are taken as true.
     """
 
     round: int
@@ -44,6 +44,7 @@ class Release:
     copies: int
     data_dependent: bool
     unsound_clip: bool = False
+    trusted: tuple[str, ...] = ()
 
     @property
     def multipliers(self) -> tuple[float, ...]:

@@ -73,6 +73,7 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
     by_client = threat.startswith("client") or (first is not None and first.unit == "client")
     seeded = (guarantee.SEEDED,) if ledger.noise_source == "seeded" else ()
     copied = (caveats.COPIES,) if first is not None and first.copies > 1 and not by_client else ()
+    trusted = (caveats.trusted(first.trusted),) if first is not None and first.trusted else ()
     always = (guarantee.PARAMETERS_ONLY, guarantee.SEARCH)
     own = (caveats.OWN_NOISE,) if first is not None and by_client and first.surface > 0 else ()
     return Guarantee(
@@ -84,7 +85,7 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
         sampling=_sampling(first),
         accountant="pld",
         noise_source=ledger.noise_source,
-        caveats=(*ledger.caveats, *loss.caveats, *copied, *own, *seeded, *always),
+        caveats=(*ledger.caveats, *loss.caveats, *trusted, *copied, *own, *seeded, *always),
     )
 
 

@@ -8,6 +8,7 @@ from gradveil.accounting.release import Release
 from gradveil.data.sampling import FixedPass
 from gradveil.federation.plan import Plan
 from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.inspection import own_parts
 from gradveil.privacy.sensitivity import ClipBound, Fixed
 from gradveil.surface import Surface
 
@@ -45,7 +46,9 @@ def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None 
         cohort_rate=plan.cohort / plan.clients,
         cohort=cohort,
         copies=copies,
-        data_dependent=plan.method.sensitivity.data_dependent,
+        data_dependent=plan.method.sensitivity.data_dependent or not plan.method.clip.sound,
+        unsound_clip=not plan.method.clip.sound,
+        trusted=own_parts(plan.method),
     )
     return (main, *_count(plan, main))
 

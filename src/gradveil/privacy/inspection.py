@@ -1,0 +1,75 @@
+"""Does a clip keep what it promises? Tried on random lots before a part that is not gradveil's own is trusted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil import tree
+from gradveil.errors import BadInput
+from gradveil.privacy.clip import Clip, Facts, joint_norms
+from gradveil.privacy.method import Method
+from gradveil.tree import Array, Tree
+
+_SLACK = 1e-3
+_NUMBERS = 2_000_000
+"""About how many numbers a lot may have; more units of a small model, fewer of a large one."""
+
+
+def own_parts(method: Method) -> tuple[str, ...]:
+    """Name the parts of a method that are not gradveil's."""
+    parts = (method.prune, method.clip, method.sensitivity, method.noise)
+    return tuple(type(part).__qualname__ for part in parts if not type(part).__module__.startswith("gradveil."))
+
+
+def inspect(method: Method, params: Tree) -> None:
+    """Refuse an own clip whose units exceed its bound, or that says `sound` and learns from un-noised norms.
+
+    params: a tree of the model's shape. Random lots with norms from 1e-3 to 1e6 are tried; what is found is a proof,
+    what is not found proves nothing.
+    """
+    if not own_parts(method):
+        return
+    clip, name = method.clip, type(method.clip).__qualname__
+    memory = clip.start(params)
+    for seed in range(3):
+        lot = _lot(params, jax.random.key(seed))
+        largest, bound = _largest(clip, lot, memory), float(clip.bound(memory))
+        if not largest <= bound * (1 + _SLACK):
+            raise BadInput(
+                f"clip = {name}: lets a unit of norm {largest:.3g} through where it says that C is {bound:.3g}"
+            )
+    if clip.sound and _learns_from_raw_norms(clip, params, memory):
+        raise BadInput(f"clip = {name}: says sound = True, but what it notes changes with norms that are not noised")
+
+
+def _lot(params: Tree, key: Array) -> Tree:
+    """Draw units of very different norms, [n, ...] in the shapes of `params`."""
+    n = max(3, min(16, _NUMBERS // max(tree.size(params), 1)))
+    norms = jnp.logspace(-3, 6, n)
+    leaves, shape = jax.tree.flatten(params)
+    keys = jax.random.split(key, len(leaves))
+    drawn = [jax.random.normal(k, (n, *np.shape(leaf))) for k, leaf in zip(keys, leaves, strict=True)]
+    lot = jax.tree.unflatten(shape, drawn)
+    scale = norms / jnp.maximum(joint_norms(tree.layer_norms(lot))[:, 0], 1e-30)
+    return tree.weigh(jnp.broadcast_to(scale[:, None], (n, len(leaves))), lot)
+
+
+def _largest(clip: Clip, lot: Tree, memory: Tree) -> float:
+    """Give the norm of the largest clipped unit, of a layer or of all layers as the clip's bound is meant."""
+    entered = clip.enter(lot, memory)
+    norms = tree.layer_norms(entered)
+    after = tree.layer_norms(tree.weigh(jnp.asarray(clip.scales(norms, memory)), entered))
+    return float(jnp.max(joint_norms(after) if clip.joint else after))
+
+
+def _learns_from_raw_norms(clip: Clip, params: Tree, memory: Tree) -> bool:
+    """Whether the note of a crossing differs where nothing differs but norms that were not noised."""
+    noised = jax.tree.map(lambda a: jnp.ones(np.shape(a)), params)
+    layers = len(jax.tree.leaves(params))
+
+    def note(norm: float) -> list[Array]:
+        norms = jnp.full((4, layers), norm)
+        return jax.tree.leaves(clip.note(Facts(norms, norms, norms[0], jnp.ones(4)), noised, jnp.asarray(1.0), memory))
+
+    pairs = zip(note(1e-3), note(1e3), strict=True)
+    return any(not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True) for a, b in pairs)
