@@ -175,9 +175,10 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
     return tuple(sorted({whole("rounds", one, 0) for one in given}))
 
 
+@machine_errors()
 def load(folder: str | Path) -> Trained:
     """Load the model of a finished run."""
-    folder = Path(folder)
+    folder = _path("folder", folder)
     if not (folder / store.RESULT).exists():
         raise BadInput(f"{str(folder)!r}: holds no finished run")
     plan, data = store.read_plan(folder), store.read_json(folder / store.DATA)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def _dataset(dice: random.Random, world: World, out: Path) -> Call:
 
 def _part(dice: random.Random, world: World, out: Path) -> Call:
     kind, valid = dice.choice(PARTS)
-    changes = {**valid, **_wrong(dice, tuple(kind.__dataclass_fields__))}
+    changes = {**valid, **_wrong(dice, tuple(field.name for field in fields(kind)))}
     return f"{kind.__name__}(**{changes!r})", lambda: kind(**changes)
 
 
