@@ -143,8 +143,9 @@ def attack(
 ) -> dict[str, Any]:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
-    victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack --json` prints. A plan in the paper's setting comes from
-    `gradveil.experiments.scenes.as_paper`; an attack is a name or a value of `gradveil.attacks.zoo`.
+    victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack
+    --json` prints. A plan in the paper's setting comes from `gradveil.experiments.scenes.as_paper`; an attack is a name
+    or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
     mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS).value  # type: ignore[assignment]

@@ -35,8 +35,8 @@ PAPER_BATCH = {Surface.SERVER: 3, Surface.UPDATE: 3, Surface.EXAMPLE: 1}
 class Scene:
     """A plan as it is attacked, its data, the tap, who can be read, and how: read(client, r) is the r-th reading.
 
-    round: rounds done before the first reading, rounds: before each. readings: how often the same examples are read. told_labels: whether the
-    adversary is told the labels, as some papers assume.
+    round: rounds done before the first reading, rounds: before each. readings: how often the same examples are read.
+    told_labels: whether the adversary is told the labels, as some papers assume.
     """
 
     plan: Plan
