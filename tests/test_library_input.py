@@ -1,4 +1,4 @@
-"""The library's input: short names, words for enums, NumPy's scalars; and wrong kinds as BadInput, never a TypeError."""
+"""Input of the library: short names, words for enums, scalars of NumPy; wrong kinds are BadInput."""
 
 from dataclasses import fields, replace
 from pathlib import Path

@@ -74,7 +74,8 @@ def attack(
     chosen = _attack(name, iterations, restarts)
     where = pick("surface", surface, SURFACES)
     pick("rule", rule, RULES)
-    whole("seed", seed, 0, LARGEST_SEED)
+    if not 0 <= seed <= LARGEST_SEED:
+        raise BadInput(f"seed = {seed}: must lie between 0 and {LARGEST_SEED}")
     tweaks = Tweaks(clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw, sensitivity=sensitivity)
     fresh_only = {
         "--dataset": dataset, "--method": method, "--local-steps": local_steps, "--lr": lr, "--target": target,
