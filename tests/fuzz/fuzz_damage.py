@@ -12,6 +12,7 @@ CONTENTS = (b"", b"{}", b"[]", b"null", b"3", b'"text"', b"\x00" * 100, b"\xff\x
 
 def damage(dice: random.Random, world: World, out: Path) -> tuple[str, list[str]]:
     """Copy a run to `out`, damage one or two of its files, and give what was done and the command to try."""
+    shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(dice.choice((world.seeded, world.secret)), out)
     told = [_hurt(dice, out) for _ in range(dice.choice((1, 1, 1, 2)))]
     verb = dice.choice(
