@@ -89,7 +89,7 @@ def locate(name: "str | os.PathLike[str]") -> str:
     """
     if isinstance(name, os.PathLike):
         return os.path.realpath(os.fspath(name))
-    if not isinstance(name, str) or not name or "\0" in name:
+    if not isinstance(name, str) or "\0" in name:
         raise BadInput(f"dataset = {shown(name)}: must be a name or a path")
     if any(source.name == name for source in SOURCES) or not os.path.exists(os.path.expanduser(name)):
         return name
