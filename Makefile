@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: help setup demo test test-tables test-flower test-browser lint bench results clean
+.PHONY: help setup demo test fuzz test-tables test-flower test-browser lint bench results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,9 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 
 test: lint  ## lint, then all tests but those of whole tables Flower's processes and browsers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser"
+
+fuzz: $(VENV)/.ready-dev  ## a thousand generated inputs: no traceback, no exit code but 0, 1 and 2, none without an end
+	GRADVEIL_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
 
 test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
 	$(BIN)/python -m pytest -m tables

@@ -1,5 +1,6 @@
 """The package as a library: load data, make a plan, train it, use the model."""
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +15,16 @@ from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, machine_errors, shown
 from gradveil.experiments import attacking, runner, scenes
 from gradveil.experiments.runner import Options
-from gradveil.experiments.settings import fitted, resolve
+from gradveil.experiments.settings import chosen, resolve
+from gradveil.experiments.shorthand import Tweaks, divided, method_named, pick
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
-from gradveil.keys import Keys
-from gradveil.methods import METHODS
+from gradveil.fields import choose, scalar, whole
+from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.privacy.method import Method
 from gradveil.surface import Surface
 from gradveil.tree import Tree
@@ -43,7 +45,9 @@ class Trained:
     def scores(self, x: Any) -> Array:
         """Give the logits [n, classes] of examples [n, ...] as the dataset stores them."""
         examples = np.asarray(x)
-        if examples.shape[1:] != self.shape:
+        if examples.dtype.kind not in "fuib":
+            raise BadInput(f"x = {shown(x)}: numbers are expected")
+        if not examples.ndim or examples.shape[1:] != self.shape:
             raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
         return np.asarray(jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples)))
 
@@ -53,33 +57,67 @@ class Trained:
         return likeliest
 
 
-def dataset(name: str, **options: Any) -> Dataset:
+LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int}
+
+
+@machine_errors()
+def dataset(name: str | Path, **options: Any) -> Dataset:
     """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
-    return sources.load(name, **options)
+    given: dict[str, Any] = {}
+    for key, value in options.items():
+        kind = pick("option", key, LOADING)
+        if value is not None or kind is bool:
+            given[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+    if "seed" in given:
+        whole("seed", given["seed"], 0, LARGEST_SEED)
+    return sources.load(sources.locate(name), **given)
 
 
-def plan(name: str, method: Method | str = "fed-cdp", **changes: Any) -> Plan:
+@machine_errors()
+def plan(name: str | Path, method: Method | str = "fed-cdp", **changes: Any) -> Plan:
     """Make a plan for a dataset: its preset, with your changes to any field of Plan.
+
+    The short names of the command line are understood too: lr, clip, sigma, decay, sigma_end, draw, sensitivity.
 
     >>> plan("digits", "non-private", rounds=3).rounds
     3
+    >>> plan("digits", sigma=2, clip="flat:0.5").method.clip
+    Flat(c=0.5)
     """
-    if isinstance(method, str) and method not in METHODS:
-        raise BadInput(f"method = {method!r}: must be one of {', '.join(METHODS)}")
-    loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
-    place = str(Path(name).resolve()) if Path(name).exists() else name
-    data = sources.load(place, **loading)
-    chosen = fitted(METHODS[method].value, data) if isinstance(method, str) else method
-    return resolve(place, data, chosen, changes)
+    if not isinstance(method, Method | str):
+        raise BadInput(f"method = {shown(method)}: a name or a Method is expected")
+    _refuse_unknown(changes)
+    given, tweaks = divided(changes)
+    place, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
+    data = dataset(place, **loading)
+    started = method_named(method) if isinstance(method, str) else method
+    return resolve(place, data, tweaks.of(chosen(started, data)), given)
 
 
+def _refuse_unknown(changes: dict[str, Any]) -> None:
+    known = {*Plan.__dataclass_fields__, *Tweaks.__dataclass_fields__, "lr"} - {"dataset", "method"}
+    for name in changes:
+        if name not in known:
+            raise BadInput(f"{name}: unknown setting of a plan; known are {', '.join(sorted(known))}")
+
+
+def _path(name: str, value: Any) -> Path:
+    """Give a path that the user named."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
+        raise BadInput(f"{name} = {shown(value)}: a path is expected")
+    return Path(value)
+
+
+@machine_errors()
 def train(plan: Plan, out: str | Path | None = None, resume: bool = False) -> Trained:
     """Train a plan in a run folder (a temporary one if none is named) and give the model."""
+    if not isinstance(plan, Plan):
+        raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan gives")
     data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
             return _train(plan, data, Path(folder) / "run", resume)
-    return _train(plan, data, Path(out), resume)
+    return _train(plan, data, _path("out", out), resume)
 
 
 def _train(plan: Plan, data: Dataset, folder: Path, resume: bool) -> Trained:
@@ -90,11 +128,12 @@ def _train(plan: Plan, data: Dataset, folder: Path, resume: bool) -> Trained:
     return Trained(plan, run.state.params, data.classes, data.shape, result)
 
 
+@machine_errors()
 def attack(
     target: Plan | str | Path,
     surface: Surface | int = Surface.EXAMPLE,
     attack: Attack | str = "cpl",
-    victims: int = 10,
+    victims: int | None = None,
     *,
     view: str = "released",
     rounds: tuple[int, ...] | None = None,
@@ -104,27 +143,43 @@ def attack(
 ) -> dict[str, Any]:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
-    Gives the record that `gradveil attack --json` prints. A plan in the paper's setting comes from
-    `gradveil.experiments.scenes.as_paper`; an attack is a name or a value of `gradveil.attacks.zoo`.
+    victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack
+    --json` prints. A plan in the paper's setting comes from `gradveil.experiments.scenes.as_paper`; an attack is a name
+    or a value of `gradveil.attacks.zoo`.
     """
-    if isinstance(attack, str) and attack not in ATTACKS:
-        raise BadInput(f"attack = {attack!r}: must be one of {', '.join(ATTACKS)}")
-    if rule not in RULES:
-        raise BadInput(f"rule = {rule!r}: must be one of {', '.join(RULES)}")
-    chosen = ATTACKS[attack].value if isinstance(attack, str) else attack
-    plan = target if isinstance(target, Plan) else store.read_plan(Path(target))
+    pick("rule", rule, RULES)
+    mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS).value  # type: ignore[assignment]
+    whole("seed", seed, 0, LARGEST_SEED)
+    plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
     data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
-    tap = Tap.at(plan, Surface(surface), view)
+    tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
-        scene = scenes.fresh(plan, data, tap, readings)
+        scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(Path(target), plan, data, tap, rounds)
-    return attacking.attack(scene, chosen, victims, rule, seed).record
+        scene = scenes.of_run(_path("target", target), plan, data, tap, _rounds(rounds))
+    return attacking.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
+def _mountable(attack: object) -> bool:
+    """Whether a value can be mounted as an attack."""
+    return not isinstance(attack, type) and all(
+        hasattr(attack, name) for name in ("name", "restarts", "refuse", "prepared", "__call__")
+    )
+
+
+def _rounds(given: Any) -> tuple[int, ...] | None:
+    """Give the rounds that the user named, each once and ascending."""
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):
+        raise BadInput(f"rounds = {shown(given)}: must be a list of round numbers, such as (0, 1)")
+    return tuple(sorted({whole("rounds", one, 0) for one in given}))
+
+
+@machine_errors()
 def load(folder: str | Path) -> Trained:
     """Load the model of a finished run."""
-    folder = Path(folder)
+    folder = _path("folder", folder)
     if not (folder / store.RESULT).exists():
         raise BadInput(f"{str(folder)!r}: holds no finished run")
     plan, data = store.read_plan(folder), store.read_json(folder / store.DATA)

@@ -1,4 +1,7 @@
-"""Frozen dataclasses to plain data (TOML, JSON) and back, strictly: an unknown key or a wrong type is refused."""
+"""Frozen dataclasses to plain data (TOML, JSON) and back, strictly: an unknown key or a wrong type is refused.
+
+`fields.settle` brings values that were given in Python to the types of a dataclass; here they come from a file.
+"""
 
 import dataclasses
 import hashlib
@@ -8,9 +11,11 @@ import typing
 from enum import Enum
 from typing import Any
 
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, shown
+from gradveil.fields import choose, scalar
 
 Plain = dict[str, Any]
+QUOTES = "'\""
 
 
 def encode(value: Any) -> Any:
@@ -33,7 +38,7 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
     if kinds is None:
         return encode(value)
     if not dataclasses.is_dataclass(value):
-        raise BadInput(f"{field.name} = {value!r}: only a dataclass can be written to a file")
+        raise BadInput(f"{field.name} = {shown(value)}: only a dataclass can be written to a file")
     cls = type(value)
     own = cls in kinds  # a user's part is named by its module, and refused by `decode`: a file never imports code
     return {"kind": cls.__name__ if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
@@ -55,11 +60,11 @@ def decode(cls: type[Any], data: Any, where: str = "") -> Any:
 def decode_given(cls: type[Any], data: Any, where: str = "") -> Plain:
     """Decode the keys that are there, without asking for the others: a plan whose rest comes from a preset."""
     if not isinstance(data, dict):
-        raise BadInput(f"{where or cls.__name__} = {data!r}: a table of keys is expected")
+        raise BadInput(f"{where or cls.__name__} = {shown(data)}: a table of keys is expected")
     hints, fields = typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}
     for key in data:
         if key not in fields:
-            raise BadInput(f"{_path(where, key)}: unknown key; known are {', '.join(fields)}")
+            raise BadInput(f"{_path(where, shown(key).strip(QUOTES))}: unknown key; known are {', '.join(fields)}")
     return {k: _decode_field(fields[k], hints[k], v, _path(where, k)) for k, v in data.items()}
 
 
@@ -68,10 +73,12 @@ def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where:
     if kinds is None:
         return _decode_plain(hint, value, where)
     if not isinstance(value, dict) or "kind" not in value:
-        raise BadInput(f"{where} = {value!r}: a table with a `kind` is expected")
+        raise BadInput(f"{where} = {shown(value)}: a table with a `kind` is expected")
     chosen = {kind.__name__: kind for kind in kinds}.get(str(value["kind"]))
     if chosen is None:
-        raise BadInput(f"{where}.kind = {value['kind']!r}: must be one of {', '.join(k.__name__ for k in kinds)}")
+        raise BadInput(
+            f"{where}.kind = {shown(value['kind'], 200)}: must be one of {', '.join(k.__name__ for k in kinds)}"
+        )
     return decode(chosen, {k: v for k, v in value.items() if k != "kind"}, where)
 
 
@@ -81,31 +88,13 @@ def _decode_plain(hint: Any, value: Any, where: str) -> Any:
         return _decode_plain(next(a for a in inner if a is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, list):
-            raise BadInput(f"{where} = {value!r}: a list is expected")
+            raise BadInput(f"{where} = {shown(value)}: a list is expected")
         return tuple(_decode_plain(inner[0], item, where) for item in value)
     if dataclasses.is_dataclass(hint):
         return decode(typing.cast(type[Any], hint), value, where)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return choose(hint, value, where)
-    return _decode_scalar(hint, value, where)
-
-
-def _decode_scalar(hint: type[Any], value: Any, where: str) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not hint:
-        names = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}
-        raise BadInput(f"{where} = {value!r}: {names.get(hint, hint.__name__)} is expected")
-    return value
-
-
-def choose(kind: type[Enum], value: Any, where: str) -> Any:
-    """Find the member of an Enum by its name in any case, with - for _."""
-    names = {member.name.lower(): member for member in kind}
-    found = names.get(str(value).lower().replace("-", "_"))
-    if found is None:
-        raise BadInput(f"{where} = {value!r}: must be one of {', '.join(names)}")
-    return found
+    return scalar(hint, value, where)
 
 
 def digest(value: Any) -> str:

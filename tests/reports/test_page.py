@@ -42,7 +42,17 @@ def runs(tmp_path_factory):
         f"{a:.3f},{'ruby' if a > 0 else 'opal'},{'yes' if a + b > 0 else 'no'}" for a, b in rng.normal(size=(300, 2))
     ]
     (root / "own.csv").write_text("\n".join(["amount,gem,outcome", *rows]))
-    own = ["--dataset", str(root / "own.csv"), "--target", "outcome", "--noise-source", "seeded", "--seed", "424242"]
+    own = [
+        "--dataset",
+        str(root / "own.csv"),
+        "--target",
+        "outcome",
+        "--noise-source",
+        "seeded",
+        "--seed",
+        "424242",
+        "--keep-truth",
+    ]
     wanted = {
         "digits": ["--dataset", "digits", "--method", "fed-cdp", "--max-epsilon", "50"],
         "bare": ["--dataset", "digits", "--method", "non-private"],

@@ -10,8 +10,10 @@ from gradveil.accounting.threats import THREATS, guarantees
 from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
 from gradveil.cli.output import emit_json, table
 from gradveil.cli.summary import show_guarantees
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, shown
 from gradveil.experiments.question import Question
+from gradveil.federation.plan import delta_of
+from gradveil.fields import whole
 
 Opt = typer.Option
 
@@ -65,8 +67,10 @@ def account(
 def counts(steps: int | None, rounds: int | None, local_steps: int | None) -> tuple[int, int]:
     """Settle T and L from what was given; --steps alone is one long participation."""
     for name, value in (("steps", steps), ("rounds", rounds), ("local_steps", local_steps)):
-        if value is not None and value < 1:
-            raise BadInput(f"{name} = {value}: must be at least 1")
+        if value is not None:
+            whole(name, value)
+    if steps is not None and rounds is not None:
+        raise BadInput(f"steps = {steps}, rounds = {rounds}: give --steps, or --rounds and --local-steps, not both")
     if rounds is None and local_steps is None:
         if steps is None:
             raise BadInput("steps: give --steps, or --rounds and --local-steps")
@@ -80,15 +84,14 @@ def counts(steps: int | None, rounds: int | None, local_steps: int | None) -> tu
 
 def check(delta: float, adjacency: str, threat_model: str | None) -> tuple[str, ...]:
     """Refuse what no accountant understands; returns the threat models asked for ("client" means both)."""
-    if not 0 < delta < 1:
-        raise BadInput(f"delta = {delta}: must lie between 0 and 1")
+    delta_of(delta)
     if adjacency not in (ADD_REMOVE, REPLACE_ONE):
-        raise BadInput(f"adjacency = {adjacency!r}: must be {ADD_REMOVE} or {REPLACE_ONE}")
+        raise BadInput(f"adjacency = {shown(adjacency)}: must be {ADD_REMOVE} or {REPLACE_ONE}")
     if threat_model in (None, *THREATS):
         return () if threat_model is None else (str(threat_model),)
     if threat_model == "client":
         return ("client-central", "client-server")
-    raise BadInput(f"threat_model = {threat_model!r}: must be one of {', '.join(THREATS)}")
+    raise BadInput(f"threat_model = {shown(threat_model)}: must be one of {', '.join(THREATS)}")
 
 
 def _show(plain: dict[str, float | None], held: list[dict[str, object]], cost: float) -> None:

@@ -15,18 +15,21 @@ from gradveil.cli import findings
 from gradveil.cli.choices import Tweaks, method_named, pick, rounds_from
 from gradveil.cli.output import bar, emit_json
 from gradveil.data.dataset import Dataset
-from gradveil.data.sources import load
+from gradveil.data.sources import load, locate
 from gradveil.errors import BadInput
 from gradveil.experiments import attacking, scenes
 from gradveil.experiments.attacking import Outcome
 from gradveil.experiments.scenes import Scene
-from gradveil.experiments.settings import fitted, resolve
+from gradveil.experiments.settings import chosen, resolve
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import NoiseSource
+from gradveil.fields import whole
 from gradveil.keys import LARGEST_SEED
 from gradveil.surface import Surface
 
 Opt = typer.Option
+MOST_TRIES = 1_000_000
+"""Iterations or restarts of an attack beyond which nobody waits for its end."""
 SURFACES = {str(int(surface)): surface for surface in Surface}
 
 
@@ -38,7 +41,7 @@ def attack(
     method: Annotated[str | None, Opt(help="A name from `gradveil list methods`; non-private if not given.")] = None,
     surface: Annotated[str, Opt(help="0 the server, 1 the client's update, 2 during local training.")] = "2",
     name: Annotated[str, Opt("--attack", help="A name from `gradveil list attacks`.")] = "cpl",
-    victims: Annotated[int, Opt(help="How many clients are attacked.")] = 10,
+    victims: Annotated[int | None, Opt(help="How many clients are attacked; 10, or all if there are fewer.")] = None,
     iterations: Annotated[int | None, Opt(help="Most iterations; the attack's own number if not given.")] = None,
     view: Annotated[str, Opt(help="released; or arriving (surface 0), in_memory (surface 2).")] = "released",
     rounds: Annotated[str, Opt("--round", help="Of a run: rounds done before the reading; several are fused.")] = "",
@@ -56,6 +59,10 @@ def attack(
     sigma_end: Annotated[float | None, Opt(help="Where the decay ends.")] = None,
     draw: Annotated[str | None, Opt(help="Noise for each unit, the sum, or the mean.")] = None,
     sensitivity: Annotated[str | None, Opt(help="clip-bound, l2-max, l2-max-of-mean, l2-max-as-coded.")] = None,
+    keep_truth: Annotated[
+        bool,
+        Opt("--keep-truth", help="Own data: keep true records beside what was recovered, for report --show-truth."),
+    ] = False,
     seed: Annotated[int, Opt(help="Decides the network, the victims and the starts.")] = 0,
     out: Annotated[Path | None, Opt(help="Folder for the record and the gallery.")] = None,
     as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
@@ -89,16 +96,15 @@ def attack(
             raise BadInput("attack: name a run folder, or a dataset with --dataset")
         if rounds:
             raise BadInput("--round: belongs to a run folder; a fresh network has done no round")
-        if readings < 1:
-            raise BadInput(f"readings = {readings}: must be at least 1")
+        whole("readings", readings, most=scenes.MOST_READINGS)
         data = load(dataset, data_dir=data_dir, target=target)
         changes = {"learning_rate": lr, "seed": seed, "target": target}
         scene = _fresh(dataset, data, method or "non-private", tweaks, changes, where, view, batch, local_steps, network, readings)  # fmt: skip  # noqa: E501
     folder = out or (run / "attacks" if run is not None else Path("runs") / "attacks")
     if told_labels:
         scene, chosen = replace(scene, told_labels=True), _with_labels(chosen)
-    outcome = carry_out(scene, chosen, victims, rule, seed)
-    saved = findings.save(outcome, scene, folder)
+    outcome = carry_out(scene, chosen, scenes.counted(scene, victims), rule, seed)
+    saved = findings.save(outcome, scene, folder, keep_truth)
     record = outcome.record | {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
     if as_json:
         return emit_json(record)
@@ -113,6 +119,7 @@ def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
     for option in changes:
         if option not in fields:
             raise BadInput(f"{option}: the attack {name!r} takes no such number")
+        whole(option, changes[option], most=MOST_TRIES)
     changed: Attack = replace(value, **changes)
     return changed
 
@@ -153,10 +160,12 @@ def _fresh(
     readings: int,
 ) -> Scene:
     """Resolve the plan that a fresh network is attacked under."""
+    for key, value in (("batch", batch), ("local_steps", local_steps)):
+        if value is not None:
+            whole(key, value)
     Tap(surface, view)
     given = {key: value for key, value in changes.items() if value is not None}
-    place = str(Path(name).resolve()) if Path(name).exists() else name
-    plan = resolve(place, data, tweaks.of(fitted(method_named(method), data)), given)
+    plan = resolve(locate(name), data, tweaks.of(chosen(method_named(method), data)), given)
     by_default = "attack" if data.is_image and min(data.shape[:2]) >= 8 else "trained"
     model = pick("network", network or by_default, scenes.networks(plan.model))
     plan = scenes.as_paper(replace(plan, model=model, noise_source=NoiseSource.SEEDED), surface, batch, local_steps)

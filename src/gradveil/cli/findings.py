@@ -1,6 +1,5 @@
 """What an attack found, for the terminal and for disk: a table, a JSON record and a gallery of pictures."""
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from gradveil import store
 from gradveil.cli.output import table
 from gradveil.experiments.attacking import Outcome
 from gradveil.experiments.scenes import Scene
+from gradveil.reports.evidence import sealed
 from gradveil.reports.selection import exhibit_of, gallery_of
 
 
@@ -22,24 +22,25 @@ class Saved:
     gallery: Path | None
 
 
-def save(outcome: Outcome, scene: Scene, folder: Path) -> Saved:
-    """Write the record, what the attack has to show for its owner alone, and the gallery of built-in pictures."""
+def save(outcome: Outcome, scene: Scene, folder: Path, keep_truth: bool = False) -> Saved:
+    """Write the record, what the attack has to show for its owner alone, and the gallery of built-in pictures.
+
+    Of one's own data, what the attack shows (true records beside their copies) is only written with `keep_truth`. The
+    name ends in the digest of all settings, so that only the very same attack overwrites a record.
+    """
     r = outcome.record
-    name = f"{Path(r['dataset']).stem}-{r['method']}-{r['surface']}-{r['view']}-{r['attack']}-round{r['round']}"
-    name += f"-{_mark(r)}"
+    name = (
+        f"{Path(r['dataset']).stem[:60]}-{r['method'][:60]}-{r['surface']}-{r['view']}-{r['attack']}-round{r['round']}"
+    )
+    name = f"{name.replace('/', '_')}-{r['settings_sha256'][:12]}"
     record, picture = folder / f"{name}.json", folder / f"{name}.png"
-    store.write_json(record, r)
-    exhibit_of(outcome).save(folder / f"{name}.npz")
+    store.write_json(record, sealed(r))
+    if keep_truth or not scene.dataset.own:
+        exhibit_of(outcome).save(folder / f"{name}.npz")
     if not scene.dataset.is_image or scene.dataset.own:
         return Saved(record, None)
     store.write(picture, gallery_of(outcome))
     return Saved(record, picture)
-
-
-def _mark(r: dict[str, Any]) -> str:
-    """Give eight letters for all else that was set, so that another setting does not overwrite this one."""
-    names = ("batch", "local_steps", "readings", "told_labels", "sigma", "network", "rule", "seed", "victims")
-    return hashlib.sha256(repr([r[name] for name in names]).encode()).hexdigest()[:8]
 
 
 def show(record: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from gradveil.__about__ import __version__
 from gradveil.cli.verbs import Verbs
-from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.errors import AnswerIsNo, BadInput, machine_errors, shown
 
 app = typer.Typer(
     cls=Verbs,
@@ -41,7 +41,9 @@ def entry() -> NoReturn:
 def main(arguments: list[str]) -> int:
     """Run one command and give its exit code."""
     try:
-        code = app(arguments, standalone_mode=False, prog_name="gradveil")
+        with machine_errors():
+            _refuse_unprintable(arguments)
+            code = app(arguments, standalone_mode=False, prog_name="gradveil")
         return code if isinstance(code, int) else 0
     except BadInput as error:
         return _say(str(error), 2)
@@ -59,6 +61,13 @@ def main(arguments: list[str]) -> int:
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 
+def _refuse_unprintable(arguments: list[str]) -> None:
+    """Refuse words that neither a file name nor a plan can hold: NUL, and bytes that are not UTF-8."""
+    for word in arguments:
+        if "\0" in word or any(0xD800 <= ord(letter) < 0xE000 for letter in word):
+            raise BadInput(f"{shown(word)}: an argument must be text in UTF-8 without NUL")
+
+
 def _refuse(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
@@ -67,5 +76,5 @@ def _refuse(error: Any) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    typer.echo(f"gradveil: {sentence}", err=True)
+    typer.echo(f"gradveil: {' '.join(sentence.split())}", err=True)
     return code

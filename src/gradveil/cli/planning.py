@@ -11,6 +11,7 @@ from gradveil.cli.output import emit_json, table
 from gradveil.errors import BadInput
 from gradveil.experiments.question import Question
 from gradveil.experiments.solver import Target, curve, solve_decay, solve_rounds, solve_sigma
+from gradveil.fields import real
 
 Opt = typer.Option
 SOLVERS = {"sigma": solve_sigma, "rounds": solve_rounds, "decay": solve_decay}
@@ -44,6 +45,7 @@ def plan(
     threat = check(delta, adjacency, threat_model)
     if len(threat) != 1:
         raise BadInput("threat_model = 'client': name client-central or client-server, since one target is solved for")
+    rule = _paper_rule(clip, sigma, s_dyn)
     target = Target(target_epsilon, delta, adjacency, threat[0])
     asked = Question(
         sigma=sigma,
@@ -60,16 +62,13 @@ def plan(
         participations=participations,
         copies=copies,
     )
-    _show(_answer(solver(asked, target), target, solve, _paper_rule(clip, sigma, s_dyn)), as_json)
+    _show(_answer(solver(asked, target), target, solve, rule), as_json)
 
 
 def _paper_rule(clip: float, sigma: float, s_dyn: float | None) -> float | None:
     """Give the paper's rule for the first noise scale, sigma_0 >= C sigma / S_dyn."""
-    if s_dyn is None:
-        return None
-    if not s_dyn > 0:
-        raise BadInput(f"s_dyn = {s_dyn}: must be above 0")
-    return clip * sigma / s_dyn
+    real("clip", clip)
+    return None if s_dyn is None else clip * sigma / real("s_dyn", s_dyn)
 
 
 def _answer(found: Question, target: Target, solve: str, rule: float | None) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def write(folders: list[Path], place: Path, show_truth: bool = False) -> Path:
     if place.is_dir():
         raise BadInput(f"out = {str(place)!r}: is a folder; name a file such as report.html")
     for run in gathered:
+        if show_truth and run.own and not any(one.exhibit for one in run.attacks):
+            raise BadInput(f"show_truth: {str(run.folder)!r} holds no true record; attack it with --keep-truth first")
         card.write(run)
     hidden = any(run.own for run in gathered) and show_truth
     store.write(place, page(gathered, show_truth).encode(), owner_only=hidden)

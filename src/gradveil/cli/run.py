@@ -9,18 +9,20 @@ import typer
 
 from gradveil import codec, store
 from gradveil.cli import findings, report, summary
-from gradveil.cli.choices import SAMPLING_NAMES, Tweaks, method_named, partition_from, pick, rounds_from
+from gradveil.cli.choices import Tweaks, divided, method_named, rounds_from
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json
 from gradveil.data.dataset import Dataset
+from gradveil.data.sources import locate
 from gradveil.errors import BadInput
 from gradveil.experiments import demo, runner
 from gradveil.experiments.budget import Budget, expected_participations
 from gradveil.experiments.estimate import estimate
 from gradveil.experiments.runner import Options, Run
 from gradveil.experiments.self_attack import ROUND, VICTIMS, attack_run
-from gradveil.experiments.settings import fitted, resolve
-from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.experiments.settings import chosen, resolve
+from gradveil.federation.plan import Plan
+from gradveil.fields import settle_given
 from gradveil.privacy.method import Method
 from gradveil.surface import Surface
 
@@ -60,6 +62,10 @@ def run(
     attack: Annotated[
         bool | None, Opt("--attack/--no-attack", help="Attack the run at all three surfaces afterwards.")
     ] = None,
+    keep_truth: Annotated[
+        bool,
+        Opt("--keep-truth", help="Own data: keep true records beside what was recovered, for report --show-truth."),
+    ] = False,
     watch: Annotated[str, Opt(help="Rounds whose checkpoints are kept, such as 0,1,10.")] = "",
     out: Annotated[Path | None, Opt(help="The run folder.")] = None,
     resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out.")] = False,
@@ -74,68 +80,63 @@ def run(
     options = Options(engine=engine, watch=rounds_from(watch) | ({ROUND} if attack else set()), resume=resume)
     if resume:
         taken_up = _taken_up(out, data_dir, options)
-        return _finish(taken_up, as_json, len(taken_up) > 1 if attack is None else attack)
-    tweaks = Tweaks(clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw, sensitivity=sensitivity)
+        return _finish(taken_up, as_json, len(taken_up) > 1 if attack is None else attack, keep_truth)
     changes: dict[str, Any] = {
-        "rounds": rounds,
-        "clients": clients,
-        "cohort": cohort,
-        "client_size": client_size,
-        "local_steps": local_steps,
-        "batch": batch,
-        "learning_rate": lr,
-        "sampling": sampling and pick("sampling", sampling, SAMPLING_NAMES),
-        "cohort_sampling": cohort_sampling,
-        "partition": partition and partition_from(partition),
-        "noise_source": noise_source,
-        "seed": seed,
-        "delta": delta,
-        "target_accuracy": target_accuracy,
-        "max_epsilon": max_epsilon,
-        "accountant": accountant,
-        "threat_model": threat_model,
-        "train_all": train_all or None,
-        "target": target,
-        "dataset": dataset,
-        "method": method,
-    }
-    given = {name: value for name, value in changes.items() if value is not None}
+        "rounds": rounds, "clients": clients, "cohort": cohort, "client_size": client_size, "local_steps": local_steps,
+        "batch": batch, "lr": lr, "clip": clip, "sigma": sigma, "decay": decay, "sigma_end": sigma_end, "draw": draw,
+        "sensitivity": sensitivity, "sampling": sampling, "cohort_sampling": cohort_sampling, "partition": partition,
+        "noise_source": noise_source, "seed": seed, "delta": delta, "target_accuracy": target_accuracy,
+        "max_epsilon": max_epsilon, "accountant": accountant, "threat_model": threat_model,
+        "train_all": train_all or None, "target": target, "dataset": dataset, "method": method,
+    }  # fmt: skip
+    given, tweaks = divided({name: value for name, value in changes.items() if value is not None})
     plans = plans_from(plan_file, given, tweaks, data_dir)
+    _check_watched(options.watch, plans)
     if dry_run:
         return _dry_run(plans[0], data_dir, options, as_json)
     folders = _folders(plans, out)
     runs = [_prepared(p, f, data_dir, options) for p, f in zip(plans, folders, strict=True)]
-    _finish(runs, as_json, len(plans) > 1 if attack is None else attack)
+    _finish(runs, as_json, len(plans) > 1 if attack is None else attack, keep_truth)
 
 
 def plans_from(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
     """Resolve the plan, or the three plans of the demonstration if nothing says what to train."""
-    from_file = store.read_toml(path) if path is not None else {}
+    from_file = _plan_file(path) if path is not None else {}
     shown = path is None and not {"dataset", "method"} & given.keys()
-    name = str(given.pop("dataset", from_file.pop("dataset", "digits")))
-    name = str(Path(name).resolve()) if Path(name).exists() else name
+    name = locate(given.pop("dataset", from_file.pop("dataset", "digits")))
     method = given.pop("method", from_file.pop("method", "fed-cdp"))
-    changes = codec.decode_given(Plan, from_file) | _decoded(given)
+    changes = codec.decode_given(Plan, from_file) | settle_given(Plan, given)
     loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
     data = load(name, data_dir=data_dir, **loading)
     if not shown:
         return [resolve(name, data, tweaks.of(_method(method, data)), changes)]
-    trio = [fitted(m, data) for m in demo.METHODS]
+    trio = [chosen(m, data) for m in demo.METHODS]
     return [resolve(name, data, m if m.noise.silent else tweaks.of(m), changes) for m in trio]
 
 
 def _method(named: Any, data: Dataset) -> Method:
     """Read a method from its name, fitted to the dataset, or from the table of a plan file, as it stands there."""
     if isinstance(named, str):
-        return fitted(method_named(named), data)
+        return chosen(method_named(named), data)
     method: Method = codec.decode(Method, named, "method")
     return method
 
 
-def _decoded(given: dict[str, Any]) -> dict[str, Any]:
-    """Turn the words among the options into the values of a plan."""
-    enums = {"noise_source": NoiseSource, "cohort_sampling": type(Plan.__dataclass_fields__["cohort_sampling"].default)}
-    return {k: codec.choose(enums[k], v, k) if k in enums else v for k, v in given.items()}
+def _plan_file(path: Path) -> dict[str, Any]:
+    """Read a plan file; a folder, a pipe, a device or a file without a key is none."""
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{str(path)!r}: is not a file; a plan is a TOML file")
+    found = store.read_toml(path)
+    if not found:
+        raise BadInput(f"{str(path)!r}: is empty; a plan names at least one key, such as dataset or rounds")
+    return found
+
+
+def _check_watched(watched: frozenset[int], plans: list[Plan]) -> None:
+    """Refuse to keep the checkpoint of a round that no plan reaches."""
+    last = max(watched, default=0)
+    if last > plans[0].rounds:
+        raise BadInput(f"watch = {last}: must be at most rounds = {plans[0].rounds}")
 
 
 def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
@@ -165,13 +166,13 @@ def _taken_up(out: Path | None, data_dir: Path | None, options: Options) -> list
     return [_prepared(store.read_plan(folder), folder, data_dir, options) for folder in folders]
 
 
-def _finish(runs: list[Run], as_json: bool, attack: bool) -> None:
+def _finish(runs: list[Run], as_json: bool, attack: bool, keep_truth: bool) -> None:
     """Train what is left of each run and show what came out; the first run is the one that is reported.
 
     The demonstration, and whoever asks for it, attacks each run afterwards.
     """
     results = [_train(one) for one in runs]
-    found = [_attack(one) for one in runs] if attack else []
+    found = [_attack(one, keep_truth) for one in runs] if attack else []
     pages = _report([one.folder for one in runs])
     if as_json:
         results = [r | {"report": str(page)} for r, page in zip(results, pages, strict=False)]
@@ -189,12 +190,12 @@ def _report(folders: list[Path]) -> list[Path]:
     return pages + ([report.write(folders, folders[0].parent / report.REPORT)] if len(folders) > 1 else [])
 
 
-def _attack(one: Run) -> list[dict[str, Any]]:
+def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
     """Attack a finished run at all surfaces; the records go into its folder."""
     with bar(f"attack on {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
         records = []
         for scene, outcome in attack_run(one.folder, one.plan, one.dataset, lambda victim: advance("")):
-            findings.save(outcome, scene, one.folder / "attacks")
+            findings.save(outcome, scene, one.folder / "attacks", keep_truth)
             records.append(outcome.record)
     return records
 

@@ -28,11 +28,13 @@ from gradveil.experiments.tables.scale import SCALES, Scale
 from gradveil.experiments.tables.shelf import Shelf
 from gradveil.experiments.tables.stand_in import stand_in
 from gradveil.experiments.tables.workshop import Workshop
+from gradveil.fields import whole
 from gradveil.reports import results
 from gradveil.reports import tables as written
 from gradveil.reports.selection import gallery_of
 
 Opt = typer.Option
+MOST_SEEDS = 1000
 COLOURS = {Verdict.AGREES: "green", Verdict.DIFFERS: "red", Verdict.NOT_COMPARABLE: "dim"}
 
 
@@ -56,8 +58,7 @@ def table(
     names = list(TABLES) if name == "all" else [name]
     for one in names:
         pick("table", one, TABLES)
-    if seeds < 1:
-        raise BadInput(f"seeds = {seeds}: must be at least 1")
+    whole("seeds", seeds, most=MOST_SEEDS)
     chosen = _limited(chosen, minutes, names)
     shelf = Shelf(out)
     shelf.open()

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradveil.data.dataset import Array
 from gradveil.errors import BadInput
+from gradveil.fields import settle
 
 _BLOCKS = 10
 
@@ -73,8 +74,11 @@ class Dirichlet:
     alpha: float
 
     def __post_init__(self) -> None:
+        settle(self)
         if not (math.isfinite(self.alpha) and self.alpha > 0):
             raise BadInput(f"alpha = {self.alpha}: must be a finite number above 0")
+        if not 1e-6 <= self.alpha <= 1e9:  # beyond, the draw of proportions is no number any more
+            raise BadInput(f"alpha = {self.alpha}: must lie between 1e-6 and 1e9")
 
     def shards(self, labels: Array, clients: int, size: int, rng: np.random.Generator) -> Array:
         """Return the record numbers of each client, shuffled once inside the client."""

@@ -11,7 +11,7 @@ from gradveil.data import download, own, pictures, places, tables
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
 from gradveil.data.own_csv import Progress
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,11 @@ def load(
     >>> load("synthetic", seed=1).shape
     (20,)
     """
+    name = locate(name)
     if _is_path(name):
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split to train on, and {name} is not it")
-        return own.load(Path(name).expanduser(), target, progress)
+        return own.load(Path(os.path.expanduser(name)), target, progress)
     source = named(name)
     if target is not None:
         raise BadInput(f"a target column is only for a CSV file, and {name} is a built-in dataset: leave it out")
@@ -79,6 +80,23 @@ def load(
             return pictures.cifar10(_contents(source, data_dir, allow_download))
         case _:
             return pictures.lfw(_contents(source, data_dir, allow_download))
+
+
+def locate(name: "str | os.PathLike[str]") -> str:
+    """Return a built-in name as it is, and the whole path of anything else that is there.
+
+    Built-in names win: a folder `mnist` in the working directory is `./mnist`. A `Path` is always a path.
+
+    >>> locate("mnist")
+    'mnist'
+    """
+    if isinstance(name, os.PathLike):
+        return os.path.realpath(os.fspath(name))
+    if not isinstance(name, str) or "\0" in name:
+        raise BadInput(f"dataset = {shown(name)}: must be a name or a path")
+    if any(source.name == name for source in SOURCES) or not os.path.exists(os.path.expanduser(name)):
+        return name
+    return os.path.realpath(os.path.expanduser(name))
 
 
 def where(name: str, data_dir: Path | None = None) -> Path | None:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from scipy.stats import binomtest
 
+from gradveil import codec
 from gradveil.attacks import identify
 from gradveil.attacks.found import Attack, Found, mount
 from gradveil.attacks.labels import INFERENCES
@@ -126,6 +127,7 @@ def attack(
 
 def _facts(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> dict[str, Any]:
     plan, stage_batch = scene.plan, 1 if scene.tap.single else scene.plan.batch
+    settings = settings_of(scene, attack, rule, seed, victims)
     return {
         "dataset": plan.dataset,
         "method": plan.method.name,
@@ -142,6 +144,26 @@ def _facts(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> 
         "sigma": float(plan.sigmas()[min(scene.round, plan.rounds - 1), 0]),
         "rule": rule,
         "rule_meaning": RULES[rule].meaning,
+        "seed": seed,
+        "victims": victims,
+        "settings": settings,
+        "settings_sha256": codec.digest(settings),
+    }
+
+
+def settings_of(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> dict[str, Any]:
+    """Give all that decides an attack: the whole plan, the attack with its parts, and how it read and judged."""
+    return {
+        "plan": codec.encode(scene.plan),
+        "attack": repr(attack),
+        "surface": int(scene.tap.surface),
+        "view": scene.tap.view,
+        "single": scene.tap.single,
+        "trained": scene.trained,
+        "rounds": list(scene.rounds),
+        "readings": scene.readings,
+        "told_labels": scene.told_labels,
+        "rule": rule,
         "seed": seed,
         "victims": victims,
     }

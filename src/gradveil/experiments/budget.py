@@ -49,6 +49,15 @@ class Budget:
                 f"{plan.threat_model} ({first.caveats[len(self._caveats)]}); "
                 f"--accountant {PAPER_MOMENTS} stops by the paper's figure, which is not a guarantee"
             )
+        self._refuse_unless_one_fits(first)
+
+    def _refuse_unless_one_fits(self, first: Guarantee) -> None:
+        """Refuse a budget that buys no round: what came out would be the first weights, and not a model."""
+        if self._plan.max_epsilon is not None and first.epsilon > self._plan.max_epsilon:
+            raise BadInput(
+                f"max_epsilon = {self._plan.max_epsilon}: one round already spends {first.epsilon:.3g} against "
+                f"{self._plan.threat_model}, so nothing could be trained"
+            )
 
     def repeat(self, t: int) -> None:
         """Note an attempt at round t that failed: what clients sent in it may have been seen, so it is spent."""

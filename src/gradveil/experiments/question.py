@@ -9,7 +9,11 @@ from gradveil.accounting.release import Release
 from gradveil.accounting.steps import Step, grouped
 from gradveil.accounting.threats import Ledger
 from gradveil.errors import BadInput
+from gradveil.fields import whole
 from gradveil.methods import DECAYS, decay
+
+MOST, MOST_COPIES = 10_000_000, 10_000
+LEAST_SIGMA, MOST_SIGMA, LEAST_RATE = 1e-2, 1e6, 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,19 +39,30 @@ class Question:
 
     def __post_init__(self) -> None:
         for name, value in (("q", self.rate), ("client_q", self.client_rate)):
-            if not 0 < value <= 1:
-                raise BadInput(f"{name} = {value}: a sampling rate is above 0 and at most 1")
-        if not 0 < self.sigma < math.inf:
-            raise BadInput(f"sigma = {self.sigma}: must be a finite number above 0")
-        for name in ("rounds", "local_steps", "layers", "batch", "copies"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{name} = {getattr(self, name)}: must be at least 1")
-        if self.participations is not None and not 0 <= self.participations <= self.rounds:
-            raise BadInput(f"participations = {self.participations}: must be between 0 and rounds = {self.rounds}")
+            if not LEAST_RATE <= value <= 1:
+                raise BadInput(f"{name} = {value}: a sampling rate is at least {LEAST_RATE:g} and at most 1")
+        if not LEAST_SIGMA <= self.sigma <= MOST_SIGMA:
+            raise BadInput(f"sigma = {self.sigma}: must lie between {LEAST_SIGMA:g} and {MOST_SIGMA:g}")
+        for name, most in (("rounds", MOST), ("local_steps", MOST), ("layers", MOST_COPIES), ("batch", MOST)):
+            whole(name, getattr(self, name), most=most)
+        whole("copies", self.copies, most=MOST_COPIES)
+        if self.rounds * self.local_steps > MOST:
+            raise BadInput(f"rounds x local_steps = {self.rounds} x {self.local_steps}: must be at most {MOST}")
+        if self.participations is not None and not 1 <= self.participations <= self.rounds:
+            raise BadInput(f"participations = {self.participations}: must lie between 1 and rounds = {self.rounds}")
+        self._check_end()
         for name, known in (("decay", DECAYS), ("draw", DRAWS), ("sampling", SAMPLINGS)):
             if getattr(self, name) not in known:
                 raise BadInput(f"{name} = {getattr(self, name)!r}: must be one of {', '.join(known)}")
         self.sigmas()
+
+    def _check_end(self) -> None:
+        if self.sigma_end is None:
+            return
+        if self.decay == "constant":
+            raise BadInput(f"sigma_end = {self.sigma_end}: needs --decay, since a constant noise scale has no end")
+        if not 0 <= self.sigma_end <= self.sigma:
+            raise BadInput(f"sigma_end = {self.sigma_end}: must lie between 0 and sigma = {self.sigma}")
 
     def sigmas(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
         """Give sigma of every round and step [T, L]."""

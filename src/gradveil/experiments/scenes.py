@@ -20,11 +20,14 @@ from gradveil.federation.leaks import Read, Tap
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.rounds import cohort_of
 from gradveil.federation.server import State
+from gradveil.fields import whole
 from gradveil.keys import Keys
 from gradveil.models.networks import AttackNet, Mlp, Model
 from gradveil.surface import Surface
 
 Array = np.ndarray[Any, Any]
+MOST_READINGS = 10_000
+USUAL_VICTIMS = 10
 PAPER_BATCH = {Surface.SERVER: 3, Surface.UPDATE: 3, Surface.EXAMPLE: 1}
 
 
@@ -32,8 +35,8 @@ PAPER_BATCH = {Surface.SERVER: 3, Surface.UPDATE: 3, Surface.EXAMPLE: 1}
 class Scene:
     """A plan as it is attacked, its data, the tap, who can be read, and how: read(client, r) is the r-th reading.
 
-    round: rounds done before the reading. readings: how often the same examples are read. told_labels: whether the
-    adversary is told the labels, as some papers assume.
+    round: rounds done before the first reading, rounds: before each. readings: how often the same examples are read.
+    told_labels: whether the adversary is told the labels, as some papers assume.
     """
 
     plan: Plan
@@ -43,6 +46,7 @@ class Scene:
     pool: Array
     read: Callable[[int, int], Read]
     trained: bool
+    rounds: tuple[int, ...] = (0,)
     readings: int = 1
     told_labels: bool = False
 
@@ -58,6 +62,16 @@ class Scene:
         """Choose clients to attack, each at most once; fewer where there are not as many."""
         random = np.random.default_rng([seed, 0x76696374])
         return np.sort(random.permutation(self.pool)[:count])
+
+
+def counted(scene: Scene, victims: int | None) -> int:
+    """Give how many victims to attack: what was asked for, refused beyond those there are, or ten at most."""
+    there = len(scene.pool)
+    if victims is None:
+        return min(USUAL_VICTIMS, there)
+    if whole("victims", victims, most=2**63 - 1) > there:
+        raise BadInput(f"victims = {victims}: only {there} clients can be read here")
+    return victims
 
 
 def networks(trained: Model) -> dict[str, Model]:
@@ -91,8 +105,8 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1) -> Scene:
 
 def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int | None) -> Plan:
     """Give the plan that a fresh network is attacked under: one local step on a small batch, taken in order."""
-    size = batch or PAPER_BATCH[surface]
-    return replace(plan, batch=size, local_steps=local_steps or 1, sampling=FixedPass())
+    size = PAPER_BATCH[surface] if batch is None else batch
+    return replace(plan, batch=size, local_steps=1 if local_steps is None else local_steps, sampling=FixedPass())
 
 
 def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
@@ -126,6 +140,7 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
         pool=pool,
         read=read,
         trained=True,
+        rounds=done,
         readings=len(done),
     )
 

@@ -7,6 +7,8 @@ from gradveil.data.dataset import Dataset
 from gradveil.data.partition import Iid, Partition, TwoShards
 from gradveil.data.sampling import CohortSampling, FixedPass, Poisson, Sampling
 from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.fields import settle_given
+from gradveil.methods import METHODS
 from gradveil.models.networks import Cnn, Mlp, Model
 from gradveil.privacy.clip import Clip, Flat, PerLayer, Unclipped
 from gradveil.privacy.method import Method
@@ -137,9 +139,18 @@ def fitted(method: Method, dataset: Dataset) -> Method:
     return replace(method, clip=clip, noise=noise)
 
 
+def chosen(method: Method, dataset: Dataset) -> Method:
+    """Give the method to train: one of ours fits itself to the dataset, one of your own stays as it is.
+
+    It makes no difference whether one of ours was named or handed over; the plan shows the clip and noise that result.
+    """
+    ours = METHODS.get(method.name)
+    return fitted(method, dataset) if ours is not None and ours.value == method else method
+
+
 def resolve(name: str, dataset: Dataset, method: Method, changes: dict[str, Any]) -> Plan:
     """Fill a plan: what the user changed, else the preset's, made to fit; the learning rate follows the family."""
-    preset = preset_for(dataset)
+    preset, changes = preset_for(dataset), settle_given(Plan, changes)
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
     given = {name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__}
     settled = given | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes

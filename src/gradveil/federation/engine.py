@@ -8,6 +8,7 @@ import numpy as np
 from gradveil.data.dataset import Dataset
 from gradveil.data.partition import copies
 from gradveil.errors import BadInput
+from gradveil.federation.memory import refuse_beyond_memory
 from gradveil.federation.messages import Reports, Task
 from gradveil.federation.plan import Plan
 
@@ -33,6 +34,7 @@ class Population:
             raise BadInput(
                 f"client_size = {plan.client_size}: {dataset.name} has only {len(dataset.train)} training examples"
             )
+        refuse_beyond_memory(plan, dataset)
         random = np.random.default_rng([plan.seed, _PARTITION])
         shards = plan.partition.shards(dataset.train.y, plan.clients, plan.client_size, random)
         return Population(dataset.train.x, dataset.train.y, shards, copies(shards, len(dataset.train)))

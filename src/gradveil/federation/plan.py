@@ -7,14 +7,33 @@ from typing import Any
 
 import numpy as np
 
+from gradveil.accounting.threats import THREATS
 from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, shown
+from gradveil.fields import real, settle, whole
 from gradveil.keys import LARGEST_SEED
 from gradveil.models.networks import MODELS, Cnn, Model
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Method
 from gradveil.surface import Surface
+
+ACCOUNTANTS = ("pld", "paper-moments")
+MOST_SIGMAS = 10**8
+MOST_STEPS = 10**11
+"""Local steps of all clients and rounds: at a million a second a day's work, and no machine does a million a second."""
+
+
+LEAST_DELTA = 1e-100
+
+
+def delta_of(delta: float) -> float:
+    """Give a delta that an accountant can work with, or refuse it."""
+    if not 0 < delta < 1:
+        raise BadInput(f"delta = {delta}: must lie between 0 and 1")
+    if delta < LEAST_DELTA:
+        raise BadInput(f"delta = {delta}: must be at least {LEAST_DELTA:g}")
+    return delta
 
 
 class NoiseSource(Enum):
@@ -64,25 +83,37 @@ class Plan:
     minimum_cohort: int | None = None
 
     def __post_init__(self) -> None:
+        settle(self)
+        if not self.dataset or "\0" in self.dataset:
+            raise BadInput(f"dataset = {shown(self.dataset)}: must be a name or a path")
         for name in ("clients", "cohort", "rounds", "local_steps", "batch", "client_size"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{name} = {getattr(self, name)}: must be at least 1")
+            whole(name, getattr(self, name))
+        self._check_work()
         self._check_numbers()
+        for name, known in (("accountant", ACCOUNTANTS), ("threat_model", tuple(THREATS))):
+            if getattr(self, name) not in known:
+                raise BadInput(f"{name} = {shown(getattr(self, name))}: must be one of {', '.join(known)}")
         self.sampling.check(self.client_size, self.batch)
         self._check_draw()
         self.sigmas()
+
+    def _check_work(self) -> None:
+        """Refuse what cannot end: T L noise scales that no array holds, T K L local steps that nobody waits for."""
+        t, k, steps = self.rounds, self.cohort, self.local_steps
+        if t * steps > MOST_SIGMAS:
+            raise BadInput(f"rounds x local_steps = {t} x {steps}: must be at most {MOST_SIGMAS}")
+        if t * k * steps > MOST_STEPS:
+            raise BadInput(f"rounds x cohort x local_steps = {t} x {k} x {steps}: must be at most {MOST_STEPS}")
 
     def _check_numbers(self) -> None:
         if self.cohort > self.clients:
             raise BadInput(f"cohort = {self.cohort}: must be at most clients = {self.clients}")
         if self.minimum_cohort is not None and not 1 <= self.minimum_cohort <= self.cohort:
             raise BadInput(f"minimum_cohort = {self.minimum_cohort}: must lie between 1 and cohort = {self.cohort}")
-        if not 0 < self.learning_rate < math.inf:
-            raise BadInput(f"learning_rate = {self.learning_rate}: must be a finite number above 0")
+        real("learning_rate", self.learning_rate)
         if not 0 <= self.seed <= LARGEST_SEED:
             raise BadInput(f"seed = {self.seed}: must lie between 0 and {LARGEST_SEED}")
-        if not 0 < self.delta < 1:
-            raise BadInput(f"delta = {self.delta}: must lie between 0 and 1")
+        delta_of(self.delta)
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
             raise BadInput(f"target_accuracy = {self.target_accuracy}: must be above 0 and at most 1")
         if self.max_epsilon is not None and not 0 < self.max_epsilon < math.inf:

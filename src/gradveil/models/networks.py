@@ -10,7 +10,8 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, shown
+from gradveil.fields import real, settle, whole
 from gradveil.models.convolution import patches, pool
 from gradveil.tree import Array, Tree
 
@@ -56,8 +57,9 @@ class Cnn:
     second: int = 64
 
     def __post_init__(self) -> None:
-        if min(self.first, self.second) < 1:
-            raise BadInput(f"first = {self.first}, second = {self.second}: a layer has at least 1 filter")
+        settle(self)
+        whole("first", self.first)
+        whole("second", self.second)
 
     def init(self, key: Array, shape: Shape, classes: int) -> Tree:
         """Draw the three tensors; kernels are matrices [9 channels, filters], as `patches` wants them."""
@@ -104,8 +106,12 @@ class Mlp:
     bias: bool = False
 
     def __post_init__(self) -> None:
-        if not self.hidden or min(self.hidden) < 1:
-            raise BadInput(f"hidden = {list(self.hidden)}: needs at least one hidden layer of at least 1 unit")
+        settle(self)
+        if not self.hidden or not 1 <= min(self.hidden) <= max(self.hidden) < 2**31:
+            raise BadInput(
+                f"hidden = {shown(list(self.hidden))}: needs at least one hidden layer of at least 1 unit, "
+                f"none of more than {2**31 - 1}"
+            )
 
     def init(self, key: Array, shape: Shape, classes: int) -> Tree:
         """Draw one matrix a layer, each followed by its bias if there are biases."""
@@ -134,8 +140,8 @@ class AttackNet:
     width: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.width > 0:
-            raise BadInput(f"width = {self.width}: must be above 0")
+        settle(self)
+        real("width", self.width)
 
     def init(self, key: Array, shape: Shape, classes: int) -> Tree:
         """Draw ten tensors: kernel and bias of each of the five layers."""

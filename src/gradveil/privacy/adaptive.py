@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from gradveil import tree
 from gradveil.errors import BadInput
-from gradveil.privacy.clip import Facts, Flat, OwnNorm, PerLayer, Unclipped, joint_norms, positive, within
+from gradveil.fields import real, settle
+from gradveil.privacy.clip import Facts, Flat, OwnNorm, PerLayer, Unclipped, joint_norms, within
 from gradveil.tree import Array, Tree
 
 
@@ -31,12 +32,13 @@ class Quantile:
     once_a_round: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        positive("c", self.c)
-        positive("eta", self.eta)
+        settle(self)
+        real("c", self.c)
+        real("eta", self.eta)
         if not 0 < self.gamma < 1:
             raise BadInput(f"gamma = {self.gamma}: a quantile lies between 0 and 1")
-        if not self.count_noise >= 0:
-            raise BadInput(f"count_noise = {self.count_noise}: must be at least 0")
+        if not 0 <= self.count_noise < float("inf"):
+            raise BadInput(f"count_noise = {self.count_noise}: must be a finite number, at least 0")
 
     def start(self, params: Tree) -> Tree:
         """Remember C alone."""
@@ -91,8 +93,9 @@ class AdaClip:
     once_a_round: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        settle(self)
         for name in ("radius", "low", "high"):
-            positive(name, getattr(self, name))
+            real(name, getattr(self, name))
         for name in ("beta1", "beta2"):
             if not 0 <= getattr(self, name) < 1:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be at least 0 and below 1")

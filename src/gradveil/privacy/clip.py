@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil.errors import BadInput
+from gradveil.fields import real, settle
 from gradveil.tree import Array, Tree
 
 TINY = float(np.finfo(np.float32).tiny)
@@ -59,12 +60,6 @@ class Clip(Protocol):
 
     def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Give the next round's memory from the notes summed over the cohort; expected units per round."""
-
-
-def positive(name: str, value: float) -> None:
-    """Refuse a setting that is not a finite number above zero."""
-    if not 0 < value < float("inf"):
-        raise BadInput(f"{name} = {value}: must be a finite number above 0")
 
 
 def within(norms: Array, bound: Array | float) -> Array:
@@ -135,7 +130,8 @@ class PerLayer(_Constant):
     once_a_round: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        positive("c", self.c)
+        settle(self)
+        real("c", self.c)
 
     def scales(self, norms: Array, memory: Tree) -> Array:
         """Give min(1, C / ||g_m||)."""
@@ -156,7 +152,8 @@ class Flat(_Constant):
     once_a_round: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        positive("c", self.c)
+        settle(self)
+        real("c", self.c)
 
     def scales(self, norms: Array, memory: Tree) -> Array:
         """Give min(1, C / ||g||) in every layer."""
@@ -181,8 +178,9 @@ class OwnNorm(_Constant):
     once_a_round: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        positive("low", self.low)
-        if not self.low <= self.high < float("inf"):
+        settle(self)
+        real("low", self.low)
+        if not self.low <= real("high", self.high):
             raise BadInput(f"high = {self.high}: must be finite and at least low = {self.low}")
 
     def scales(self, norms: Array, memory: Tree) -> Array:

@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from gradveil.errors import BadInput
+from gradveil.fields import settle
 from gradveil.privacy.adaptive import CLIPS, AdaClip, Quantile
 from gradveil.privacy.clip import Clip, OwnNorm, Unclipped
 from gradveil.privacy.draw import Draw
@@ -33,6 +34,7 @@ class Method:
     share: bool = False
 
     def __post_init__(self) -> None:
+        settle(self)
         for senseless, why in self._complaints():
             if senseless:
                 raise BadInput(f"method {self.name!r}: {why}")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from gradveil import tree
 from gradveil.errors import BadInput
+from gradveil.fields import real, settle
 from gradveil.tree import Array, Tree
 
 
@@ -40,6 +41,7 @@ class Smallest:
     mu: float
 
     def __post_init__(self) -> None:
+        settle(self)
         if not 0 <= self.mu < 1:
             raise BadInput(f"mu = {self.mu}: the pruned share must be at least 0 and below 1")
 
@@ -65,12 +67,12 @@ class Dssgd:
     bound: float
 
     def __post_init__(self) -> None:
+        settle(self)
         if not 0 < self.share <= 1:
             raise BadInput(f"share = {self.share}: the shared part must be above 0 and at most 1")
-        if not self.threshold >= 0:
-            raise BadInput(f"threshold = {self.threshold}: must be at least 0")
-        if not self.bound > 0:
-            raise BadInput(f"bound = {self.bound}: must be above 0")
+        if not 0 <= self.threshold < float("inf"):
+            raise BadInput(f"threshold = {self.threshold}: must be a finite number, at least 0")
+        real("bound", self.bound)
 
     def __call__(self, unit: Tree, key: Array) -> Tree:
         """Draw one uniform number a coordinate and keep the chosen large ones."""

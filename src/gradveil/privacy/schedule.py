@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradveil.errors import BadInput
+from gradveil.fields import real, settle, whole
 
 Array = np.ndarray[Any, Any]
 
@@ -42,8 +43,11 @@ class Constant:
     sigma: float
 
     def __post_init__(self) -> None:
+        settle(self)
         if not 0 <= self.sigma < float("inf"):
             raise BadInput(f"sigma = {self.sigma}: a noise scale is a finite number, at least 0")
+        if self.sigma:
+            real("sigma", self.sigma)
 
     @property
     def silent(self) -> bool:
@@ -65,6 +69,7 @@ class Linear:
     per: Per = Per.ROUND
 
     def __post_init__(self) -> None:
+        settle(self)
         _check(self.start, self.end, self.gamma)
 
     @property
@@ -93,9 +98,10 @@ class Staircase:
     per: Per = Per.ROUND
 
     def __post_init__(self) -> None:
+        settle(self)
         _check(self.start, self.end, self.gamma)
-        if self.every is not None and self.every < 1:
-            raise BadInput(f"every = {self.every}: a stair is at least 1 round long")
+        if self.every is not None:
+            whole("every", self.every)
 
     @property
     def silent(self) -> bool:
@@ -122,6 +128,7 @@ class Exponential:
     per: Per = Per.ROUND
 
     def __post_init__(self) -> None:
+        settle(self)
         _check(self.start, self.end, self.gamma)
 
     @property
@@ -150,11 +157,11 @@ class Cyclic:
     per: Per = Per.ROUND
 
     def __post_init__(self) -> None:
+        settle(self)
         _check(self.start, None, 0.0)
         if not 0 <= self.floor <= self.start:
             raise BadInput(f"floor = {self.floor}: must lie between 0 and start = {self.start}")
-        if self.cycles < 1:
-            raise BadInput(f"cycles = {self.cycles}: must be at least 1")
+        whole("cycles", self.cycles)
 
     @property
     def silent(self) -> bool:
@@ -174,10 +181,13 @@ SCHEDULES = (Constant, Linear, Staircase, Exponential, Cyclic)
 def _check(start: float, end: float | None, gamma: float | None) -> None:
     if not 0 < start < float("inf"):
         raise BadInput(f"start = {start}: a decaying noise scale starts at a finite number above 0")
+    real("start", start)
     if (end is None) == (gamma is None):
         raise BadInput(f"end = {end}, gamma = {gamma}: give exactly one of the two")
     if end is not None and not 0 < end <= start:
         raise BadInput(f"end = {end}: must be above 0 and at most start = {start}")
+    if end is not None:
+        real("end", end)
     if gamma is not None and not 0 <= gamma < float("inf"):
         raise BadInput(f"gamma = {gamma}: a rate of decay is at least 0")
 

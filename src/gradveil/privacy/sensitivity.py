@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 import jax.numpy as jnp
 
 from gradveil.errors import BadInput
+from gradveil.fields import real, settle
 from gradveil.privacy.clip import Facts, own_norm
 from gradveil.tree import Array
 
@@ -43,8 +44,11 @@ class Fixed:
     data_dependent: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        settle(self)
         if not 0 <= self.value < float("inf"):
             raise BadInput(f"value = {self.value}: a sensitivity is a finite number, at least 0")
+        if self.value:
+            real("value", self.value)
 
     def __call__(self, facts: Facts, bound: Array) -> Array:
         """Give the number."""
@@ -83,6 +87,7 @@ class L2MaxAsCoded:
     data_dependent: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        settle(self)
         if not 0 < self.low <= self.high < float("inf"):
             raise BadInput(f"low = {self.low}, high = {self.high}: needs 0 < low <= high < infinity")
 

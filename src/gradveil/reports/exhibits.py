@@ -4,6 +4,8 @@ Kept beside the attack's record in a file that only its owner can read, since it
 """
 
 import io
+import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradveil import store
+from gradveil.errors import BadInput
 
 Array = np.ndarray[Any, Any]
 
@@ -52,10 +55,14 @@ class Exhibit:
     @staticmethod
     def load(path: Path) -> "Exhibit":
         """Read what `save` wrote; nothing pickled is opened."""
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            pairs = zip(file["column_names"].tolist(), file["column_places"].tolist(), strict=True)
-            columns = tuple((str(n), int(a), int(b)) for n, (a, b) in pairs)
-            return Exhibit(**{name: file[name] for name in _ARRAYS}, columns=columns)
+        try:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+                pairs = zip(file["column_names"].tolist(), file["column_places"].tolist(), strict=True)
+                columns = tuple((str(n), int(a), int(b)) for n, (a, b) in pairs)
+                return Exhibit(**{name: file[name] for name in _ARRAYS}, columns=columns)
+        except _DAMAGED as error:
+            raise BadInput(f"{str(path)!r}: is damaged; make it again with `gradveil attack`") from error
 
 
+_DAMAGED = (OSError, EOFError, KeyError, TypeError, ValueError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 _ARRAYS = ("truth", "guesses", "prior", "iterations", "errors", "prior_errors", "clients")

@@ -1,0 +1,63 @@
+"""What a plan holds in memory at the least, and whether the machine has as much: asked before anything is made."""
+
+import math
+import os
+from pathlib import Path
+
+import jax
+
+from gradveil import keys
+from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
+from gradveil.federation.plan import Plan
+from gradveil.surface import Surface
+
+_CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+WORD = 4
+"""Bytes of a float32 or int32."""
+
+
+def needed(plan: Plan, dataset: Dataset) -> dict[str, int]:
+    """Give the bytes that training cannot do without, by what takes them: a lower bound, not an estimate.
+
+    P parameters: W(t), its successor and the gradient; K updates, once as they come and once stacked; B gradients of
+    single examples where the method needs them; who holds what, int32 [N, |D_i|], and its shuffled copy.
+    """
+    shape, classes = dataset.shape, len(dataset.classes)
+    drawn = jax.eval_shape(lambda: plan.model.init(keys.root(0), shape, classes))
+    parameters = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(drawn))
+    singly = plan.method.surface is Surface.EXAMPLE and not plan.method.idle
+    return {
+        f"a model of {parameters} parameters": 3 * WORD * parameters,
+        f"the updates of cohort = {plan.cohort} clients": 2 * WORD * parameters * plan.cohort,
+        f"gradients of batch = {plan.batch} examples": WORD * parameters * plan.batch if singly else 0,
+        f"clients x client_size = {plan.clients} x {plan.client_size}": 2 * WORD * plan.clients * plan.client_size,
+        f"rounds x local_steps = {plan.rounds} x {plan.local_steps}": 8 * plan.rounds * plan.local_steps,
+        "the dataset": dataset.train.x.nbytes + dataset.test.x.nbytes,
+    }
+
+
+def refuse_beyond_memory(plan: Plan, dataset: Dataset) -> None:
+    """Refuse a plan that cannot fit this machine, naming what takes most."""
+    parts, here = needed(plan, dataset), memory()
+    total, most = sum(parts.values()), max(parts, key=lambda name: parts[name])
+    if here is not None and total > here:
+        raise BadInput(
+            f"{most}: takes {_size(parts[most])}, the plan {_size(total)} in all, and this machine has {_size(here)}"
+        )
+
+
+def memory() -> int | None:
+    """Give the bytes of memory of this machine, or of the container it runs in; None where the system does not say."""
+    try:
+        limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    except (ValueError, OSError):
+        return None
+    for path in map(Path, _CGROUPS):
+        text = path.read_text().strip() if path.exists() else ""
+        limits += [int(text)] if text.isdigit() else []
+    return min(limits)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:,.1f} GiB"
