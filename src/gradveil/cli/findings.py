@@ -28,7 +28,7 @@ def save(outcome: Outcome, scene: Scene, folder: Path) -> Saved:
     name = f"{Path(r['dataset']).stem}-{r['method']}-{r['surface']}-{r['view']}-{r['attack']}-round{r['round']}"
     name += f"-{_mark(r)}"
     record, picture = folder / f"{name}.json", folder / f"{name}.png"
-    store.write_json(record, r)
+    store.write_sealed(record, r)
     exhibit_of(outcome).save(folder / f"{name}.npz")
     if not scene.dataset.is_image or scene.dataset.own:
         return Saved(record, None)

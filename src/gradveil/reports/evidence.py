@@ -1,6 +1,5 @@
 """Everything that a run folder holds, read once: what pages and cards are made of."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,16 +105,17 @@ def leaks(record: Record) -> bool | None:
 
 def gather(folder: Path) -> Evidence:
     """Read a run folder."""
-    if not (folder / store.PLAN).exists():
+    if not store.there(folder / store.PLAN):
         raise BadInput(f"{str(folder)!r}: is not a run folder")
-    finished = folder / store.RESULT
+    plan = store.read_plan(folder)
+    history = store.inspect(folder, plan)
     return Evidence(
         folder=folder,
-        plan=store.read_plan(folder),
-        lines=store.read_metrics(folder),
-        result=store.read_json(finished) if finished.exists() else None,
-        data=store.read_json(folder / store.DATA),
-        environment=store.read_json(folder / "environment.json"),
+        plan=plan,
+        lines=history.lines,
+        result=store.read_result(folder, history.heads[-1]),
+        data=store.read_data(folder),
+        environment=store.read_sealed(folder / store.ENVIRONMENT),
         attacks=list(_attacks(folder / "attacks")),
     )
 
@@ -123,7 +123,7 @@ def gather(folder: Path) -> Evidence:
 def _attacks(folder: Path) -> Iterable[Shown]:
     for path in sorted(folder.glob("*.json")):
         exhibit = path.with_suffix(".npz")
-        yield Shown(json.loads(path.read_text(encoding="utf-8")), Exhibit.load(exhibit) if exhibit.exists() else None)
+        yield Shown(store.read_sealed(path), Exhibit.load(exhibit) if exhibit.exists() else None)
 
 
 def folders_in(folder: Path) -> list[Path]:
