@@ -53,8 +53,8 @@ class Run:
 
     population: who holds what, where the examples are on this machine. earlier: stretches that were trained when the
     plan had another number of rounds. head: where the chain of lines stands. tried: attempts that the next round has
-    behind it. may_retry: whether a round that too few answered is tried again. recall: adds to a checkpoint's state what
-    happened after it, and says how often its round was tried.
+    behind it. may_retry: whether a round that too few answered is tried again. recall: adds to a checkpoint's state
+    what happened after it, and says how often its round was tried.
     """
 
     plan: Plan

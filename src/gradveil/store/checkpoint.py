@@ -48,7 +48,7 @@ def save(folder: Path, kept: Checkpoint, watched: bool = False) -> None:
     leaves: Record = {f"params_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.params))}
     leaves |= {f"memory_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.memory))}
     line = b"" if kept.line is None else json.dumps(kept.line, allow_nan=False).encode()
-    leaves |= {"line": np.frombuffer(line, np.uint8), "head": np.array(kept.head)}
+    leaves |= {"line": np.frombuffer(line, np.uint8), "head": np.frombuffer(kept.head.encode(), np.uint8)}
     content = files.npz(leaves | {"round": np.int64(state.round), "participations": state.participations})
     files.write(folder / LATEST, content)
     if watched:
@@ -66,7 +66,11 @@ def read_checkpoint(path: Path, like: State) -> Checkpoint:
     )
     told = _array(path, "line", arrays).tobytes()
     line = files.parsed(told, f"{str(path)!r}, line") if told else None
-    return Checkpoint(state, line, str(_array(path, "head", arrays)))
+    return Checkpoint(state, line, _text(_array(path, "head", arrays)))
+
+
+def _text(stored: np.ndarray[Any, Any]) -> str:
+    return stored.tobytes().decode(errors="replace")
 
 
 def _array(path: Path, name: str, arrays: Arrays) -> np.ndarray[Any, Any]:
@@ -165,7 +169,7 @@ def inspect(folder: Path, plan: Plan) -> History:
     if kept is None:
         _refuse_if_trained(folder, told)
         return history
-    done, head = _number(path, kept), str(kept["head"])
+    done, head = _number(path, kept), _text(kept["head"])
     if done == told + 1:
         line = files.parsed(kept["line"].tobytes(), f"{str(path)!r}, line")
         history.lines.append(line)
