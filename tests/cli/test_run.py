@@ -322,7 +322,7 @@ def wait_for_round(folder: Path, process, wanted: int):
 
 @pytest.mark.slow
 def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path):
-    out = tmp_path / "run"
+    out = tmp_path / "fed-cdp"  # named like a run of the demonstration, which it is not
     longest = [*LONGER, "--rounds", "5000", "--out", str(out)]
     # Tests that are started in the background ignore it, and so would their children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
