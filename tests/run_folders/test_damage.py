@@ -138,6 +138,27 @@ def test_the_files_that_a_run_needs_are_never_believed_when_empty_or_foreign(who
         gradveil.load(tmp_path / "run")
 
 
+def test_an_epsilon_edited_in_the_result_is_refused_and_made_again_by_resume(whole, tmp_path, refused, ask):
+    folder = tmp_path / "run"
+    shutil.copytree(whole / "finished", folder)
+    before = json.loads((folder / "result.json").read_text())
+    for held in before["guarantees"]:
+        changed = json.loads(json.dumps(before))
+        next(g for g in changed["guarantees"] if g["threat_model"] == held["threat_model"])["epsilon"] = 0.01
+        (folder / "result.json").write_text(json.dumps(changed))
+        assert "result.json" in refused("report", folder)
+        with pytest.raises(gradveil.BadInput, match=r"result\.json"):
+            gradveil.load(folder)
+    assert epsilons(ask("run", "--resume", "--out", folder)["guarantees"]) == epsilons(before["guarantees"])
+
+
+def test_an_edited_attack_is_not_shown(whole, tmp_path, refused):
+    shutil.copytree(whole / "finished", tmp_path / "run")
+    path = sorted((tmp_path / "run" / "attacks").glob("*.json"))[0]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"gain": -1.0}))
+    assert path.name in refused("report", tmp_path / "run")
+
+
 def test_nested_and_foreign_json_is_refused(whole, tmp_path, refused):
     for name in ("result.json", "data.json", "environment.json", "watch.json", "plans.json"):
         for i, text in enumerate(("[" * 100_000, '{"rounds": ["x"], "seal": 1}', "9" * 5000, '"text"', "\udcff")):

@@ -103,8 +103,7 @@ def run(
         folders = resuming.folders_of(out)
         attacked = len(folders) > 1 if attack is None else attack
         taken_up = [
-            resuming.taken_up(f, data_dir, options, rounds, rounds_from(watch), attack is True)
-            for f in folders
+            resuming.taken_up(f, data_dir, options, rounds, rounds_from(watch), attack is True) for f in folders
         ]
         return _finish(taken_up, as_json, attacked)
     plans = plans_from(plan_file, given, tweaks, data_dir)
