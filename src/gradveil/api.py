@@ -110,7 +110,10 @@ def _path(name: str, value: Any) -> Path:
 
 @machine_errors()
 def train(plan: Plan, out: str | Path | None = None, resume: bool = False) -> Trained:
-    """Train a plan in a run folder (a temporary one if none is named) and give the model."""
+    """Train a plan in a run folder (a temporary one if none is named) and give the model.
+
+    resume: go on with the run that the folder holds; a plan with other `rounds`, and nothing else, trains on.
+    """
     if not isinstance(plan, Plan):
         raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan gives")
     data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
@@ -178,14 +181,13 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
 
 @machine_errors()
 def load(folder: str | Path) -> Trained:
-    """Load the model of a finished run."""
+    """Load the model of a finished run; refuses parameters that are not those of its result."""
     folder = _path("folder", folder)
-    if not (folder / store.RESULT).exists():
+    if not store.there(folder / store.RESULT):
         raise BadInput(f"{str(folder)!r}: holds no finished run")
-    plan, data = store.read_plan(folder), store.read_json(folder / store.DATA)
+    plan, data = store.read_plan(folder), store.read_data(folder)
+    result = store.read_result(folder, store.inspect(folder, plan).heads[-1]) or {}
     shape, classes = tuple(data["shape"]), tuple(data["classes"])
     like = jax.eval_shape(lambda: server.init(plan, shape, len(classes), Keys.of(0, False)).params)
-    with np.load(folder / store.PARAMS, allow_pickle=False) as file:
-        leaves = [jax.numpy.asarray(file[f"layer_{i}"]) for i in range(len(jax.tree.leaves(like)))]
-    params = jax.tree.unflatten(jax.tree.structure(like), leaves)
-    return Trained(plan, params, classes, shape, store.read_json(folder / store.RESULT))
+    params = store.read_params(folder, like, result["params_sha256"])
+    return Trained(plan, params, classes, shape, result)

@@ -227,13 +227,9 @@ def test_a_bad_plan_file_is_refused_with_the_key(capsys, tmp_path, text, said):
     assert said in refused(capsys, "run", str(tmp_path / "p.toml"), "--out", str(tmp_path / "r"))
 
 
-def test_a_folder_with_a_run_is_refused_without_resume_and_with_another_plan(capsys, out):
+def test_a_folder_with_a_run_is_refused_without_resume(capsys, out):
     ask(capsys, *SMALL, "--out", str(out))
     assert "--resume" in refused(capsys, *SMALL, "--out", str(out))
-    before = (out / "plan.toml").read_bytes()
-    (out / "plan.toml").write_bytes(before.replace(b"rounds = 3", b"rounds = 4"))
-    answer = ask(capsys, "run", "--resume", "--out", str(out))
-    assert answer["rounds"] == 4
 
 
 def test_a_folder_with_other_files_is_refused_untouched(capsys, tmp_path):
@@ -309,15 +305,6 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_parameters(tmp_path):
     assert store.restore(out / store.LATEST, blank(out)).participations.sum() == ROUNDS * 4
 
 
-def test_lines_beyond_the_checkpoint_and_a_torn_line_are_cut_when_a_run_goes_on(capsys, out):
-    whole = ask(capsys, *SMALL, "--out", str(out))
-    before = (out / "metrics.jsonl").read_text()
-    torn = before.splitlines()[-1].replace('"round": 2', '"round": 3') + '\n{"round": 4, "accu'
-    (out / "metrics.jsonl").write_text(before + torn)
-    assert ask(capsys, "run", "--resume", "--out", str(out))["params_sha256"] == whole["params_sha256"]
-    assert (out / "metrics.jsonl").read_text() == before
-
-
 def blank(folder: Path):
     from gradveil import dataset
     from gradveil.federation import server
@@ -335,7 +322,7 @@ def wait_for_round(folder: Path, process, wanted: int):
 
 @pytest.mark.slow
 def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path):
-    out = tmp_path / "run"
+    out = tmp_path / "fed-cdp"  # named like a run of the demonstration, which it is not
     longest = [*LONGER, "--rounds", "5000", "--out", str(out)]
     # Tests that are started in the background ignore it, and so would their children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -10,7 +10,6 @@ from gradveil import store
 from gradveil.cli.output import table
 from gradveil.experiments.attacking import Outcome
 from gradveil.experiments.scenes import Scene
-from gradveil.reports.evidence import sealed
 from gradveil.reports.selection import exhibit_of, gallery_of
 
 
@@ -34,7 +33,7 @@ def save(outcome: Outcome, scene: Scene, folder: Path, keep_truth: bool = False)
     )
     name = f"{name.replace('/', '_')}-{r['settings_sha256'][:12]}"
     record, picture = folder / f"{name}.json", folder / f"{name}.png"
-    store.write_json(record, sealed(r))
+    store.write_sealed(record, r)
     if keep_truth or not scene.dataset.own:
         exhibit_of(outcome).save(folder / f"{name}.npz")
     if not scene.dataset.is_image or scene.dataset.own:

@@ -8,7 +8,7 @@ import tomli_w
 import typer
 
 from gradveil import codec, store
-from gradveil.cli import findings, report, summary
+from gradveil.cli import findings, report, resuming, summary
 from gradveil.cli.choices import Tweaks, divided, method_named, rounds_from
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json
@@ -68,7 +68,7 @@ def run(
     ] = False,
     watch: Annotated[str, Opt(help="Rounds whose checkpoints are kept, such as 0,1,10.")] = "",
     out: Annotated[Path | None, Opt(help="The run folder.")] = None,
-    resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out, or with --rounds train on.")] = False,
     dry_run: Annotated[bool, Opt("--dry-run", help="Show the plan and what it would take; train nothing.")] = False,
     engine: Annotated[str, Opt(help="vectorized or serial.")] = "vectorized",
     as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
@@ -78,9 +78,6 @@ def run(
     Without a plan, dataset or method: a demonstration on the digits of scikit-learn.
     """
     options = Options(engine=engine, watch=rounds_from(watch) | ({ROUND} if attack else set()), resume=resume)
-    if resume:
-        taken_up = _taken_up(out, data_dir, options)
-        return _finish(taken_up, as_json, len(taken_up) > 1 if attack is None else attack, keep_truth)
     changes: dict[str, Any] = {
         "rounds": rounds, "clients": clients, "cohort": cohort, "client_size": client_size, "local_steps": local_steps,
         "batch": batch, "lr": lr, "clip": clip, "sigma": sigma, "decay": decay, "sigma_end": sigma_end, "draw": draw,
@@ -89,7 +86,17 @@ def run(
         "max_epsilon": max_epsilon, "accountant": accountant, "threat_model": threat_model,
         "train_all": train_all or None, "target": target, "dataset": dataset, "method": method,
     }  # fmt: skip
-    given, tweaks = divided({name: value for name, value in changes.items() if value is not None})
+    settings = {name: value for name, value in changes.items() if value is not None}
+    if resume:
+        named = {f"--{name.replace('_', '-')}": value for name, value in settings.items() if name != "rounds"}
+        resuming.refuse_beside({"PLAN.toml": plan_file, **named, "--dry-run": dry_run})
+        folders = resuming.folders_of(out)
+        attacked = len(folders) > 1 if attack is None else attack
+        taken_up = [
+            resuming.taken_up(f, data_dir, options, rounds, rounds_from(watch), attack is True) for f in folders
+        ]
+        return _finish(taken_up, as_json, attacked, keep_truth)
+    given, tweaks = divided(settings)
     plans = plans_from(plan_file, given, tweaks, data_dir)
     _check_watched(options.watch, plans)
     if dry_run:
@@ -153,25 +160,13 @@ def _prepared(plan: Plan, folder: Path, data_dir: Path | None, options: Options)
     return runner.prepare(plan, data, folder, options)
 
 
-def _taken_up(out: Path | None, data_dir: Path | None, options: Options) -> list[Run]:
-    """Find the run, or the runs of a demonstration, that --out holds."""
-    if out is None:
-        raise BadInput("resume: needs --out, the folder of the run to go on with")
-    several = [out / method.name for method in demo.METHODS if (out / method.name / store.PLAN).exists()]
-    folders = [out] if (out / store.PLAN).exists() else several
-    if not folders:
-        raise BadInput(f"out = {str(out)!r}: holds no run to go on with")
-    if (out / "federation.json").exists():
-        raise BadInput(f"out = {str(out)!r}: is run by nodes; go on with `gradveil federate server --resume`")
-    return [_prepared(store.read_plan(folder), folder, data_dir, options) for folder in folders]
-
-
 def _finish(runs: list[Run], as_json: bool, attack: bool, keep_truth: bool) -> None:
     """Train what is left of each run and show what came out; the first run is the one that is reported.
 
     The demonstration, and whoever asks for it, attacks each run afterwards.
     """
-    results = [_train(one) for one in runs]
+    place = runs[0].folder.parent if len(runs) > 1 else runs[0].folder
+    results = [_train(one, place) for one in runs]
     found = [_attack(one, keep_truth) for one in runs] if attack else []
     pages = _report([one.folder for one in runs])
     if as_json:
@@ -200,15 +195,15 @@ def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
     return records
 
 
-def _train(one: Run) -> dict[str, Any]:
+def _train(one: Run, place: Path) -> dict[str, Any]:
+    """Train what is left of a run; `place` is what --resume is to be given after an interrupt."""
     with bar(one.plan.method.name, one.plan.rounds, one.state.round) as advance:
         try:
             for line in runner.proceed(one):
                 advance(summary.note(line))
         except KeyboardInterrupt:
-            where = one.folder.parent if one.folder.name in {m.name for m in demo.METHODS} else one.folder
             typer.echo(
-                f"gradveil: stopped after round {one.state.round}; go on with: gradveil run --resume --out {where}",
+                f"gradveil: stopped after round {one.state.round}; go on with: gradveil run --resume --out {place}",
                 err=True,
             )
             raise typer.Exit(130) from None

@@ -1,6 +1,7 @@
 """What a run has spent and may still spend, by the accountant and against the adversary that its plan names."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.federation import ledger as translator
 from gradveil.federation.plan import Plan
+from gradveil.store import Earlier, plan_at
 
 SOUND, PAPER_MOMENTS = "pld", "paper-moments"
 
@@ -31,6 +33,7 @@ class Budget:
         self._layers = translator.layer_count(plan, dataset.shape, len(dataset.classes))
         self.copies = copies
         self._repeated: list[int] = []
+        self._earlier: tuple[Earlier, ...] = ()
         self._check()
         self._spent = lru_cache(maxsize=4096)(self._guarantee)
 
@@ -68,11 +71,17 @@ class Budget:
         self._repeated = repeated
         self._spent.cache_clear()
 
+    def trained_under(self, earlier: Sequence[Earlier]) -> None:
+        """Note under how many planned rounds earlier stretches were trained: what they released stays as it was."""
+        self._earlier = tuple(earlier)
+        self._spent.cache_clear()
+
     def ledger(self, rounds: int, participations: int) -> Ledger:
         """Give what the first rounds, and attempts that failed, release if the busiest client takes part that often."""
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
-            releases += translator.releases(self._plan, t, self._layers, self.copies, self._answered)
+            plan = plan_at(self._plan, self._earlier, t)
+            releases += translator.releases(plan, t, self._layers, self.copies, self._answered)
         return Ledger(tuple(releases), participations, self._plan.noise_source.value, self._caveats)
 
     def spent(self, rounds: int, participations: int) -> Guarantee:

@@ -12,14 +12,16 @@ ACCOUNTANTS = ("moments", "base", "advanced", "zcdp")
 _QUICK = frozenset({"server", "type2-secret", "client-server"})
 
 
-def course(budget: Budget, lines: Sequence[Line], guarantees: Sequence[Line]) -> dict[str, Any]:
+def course(
+    budget: Budget, lines: Sequence[Line], guarantees: Sequence[Line], counted: int | None = None
+) -> dict[str, Any]:
     """Give epsilon at some rounds and at the end, as JSON: sound by adversary, and as the paper accounts.
 
-    Where every round differs (a decay), mixing each with its draw takes long; adversaries for whom that is needed get
-    their end alone.
+    counted: how many rounds the guarantees count, if not those that were done. Where every round differs (a decay),
+    mixing each with its draw takes long; adversaries for whom that is needed get their end alone.
     """
     return {
-        "sound": [_sound(budget, lines, held) for held in guarantees if held["finite"]],
+        "sound": [_sound(budget, lines, held, counted or len(lines)) for held in guarantees if held["finite"]],
         "as_the_paper_accounts": _paper(budget, lines),
     }
 
@@ -30,11 +32,11 @@ def _marks(lines: Sequence[Line]) -> list[Line]:
     return [lines[t - 1] for t in at if 0 < t < len(lines)]
 
 
-def _sound(budget: Budget, lines: Sequence[Line], held: Line) -> dict[str, Any]:
+def _sound(budget: Budget, lines: Sequence[Line], held: Line, counted: int) -> dict[str, Any]:
     threat, alike = held["threat_model"], len({line["sigma"] for line in lines}) <= 1
     marks = _marks(lines) if alike or threat in _QUICK else []
     spent = [(m["round"] + 1, budget.epsilon(m["round"] + 1, m["max_participations"], threat)) for m in marks]
-    points = [*spent, (len(lines), held["epsilon"])]
+    points = [*spent, (counted, held["epsilon"])]
     return {
         "threat_model": threat,
         "unit": held["unit"],

@@ -84,9 +84,14 @@ class Records:
         return jax.tree.unflatten(shape, [held[name(i)] for i in range(shape.num_leaves)])
 
 
+def recorded_rounds(folder: Path) -> list[int]:
+    """Give the rounds of which readings were recorded."""
+    return sorted(store.by_round(folder / "leaks"))
+
+
 def load(folder: Path, tap: Tap, rounds: tuple[int, ...] | None, like: State) -> Records:
     """Read recorded rounds, the latest if none are named; `like` is any state of the plan."""
-    kept = sorted(int(path.stem.split("-")[1]) for path in (folder / "leaks").glob("round-*.npz"))
+    kept = recorded_rounds(folder)
     wanted = rounds if rounds is not None else tuple(kept[-1:])
     if not wanted or not set(wanted) <= set(kept):
         had = f"only rounds {', '.join(map(str, kept))} were recorded" if kept else "none was recorded"
@@ -96,10 +101,17 @@ def load(folder: Path, tap: Tap, rounds: tuple[int, ...] | None, like: State) ->
         )
     files = []
     for t in wanted:
-        with np.load(_path(folder, t), allow_pickle=False) as file:
-            files.append(
-                {name: file[name] for name in file.files if "/" not in name or name.startswith(f"{_name(tap)}/")}
-            )
+        files.append(_recorded(_path(folder, t), tap))
     clients = set.intersection(*(set(map(int, f["clients"])) for f in files))
     shapes = {"params": jax.tree.structure(like.params), "memory": jax.tree.structure(like.memory)}
     return Records(wanted, np.array(sorted(clients), np.int32), tap, tuple(files), shapes)
+
+
+def _recorded(path: Path, tap: Tap) -> dict[str, Any]:
+    """Read what one file holds of a tap; refuse one that lacks a reading."""
+    arrays = store.read_npz(path)
+    held = {name: a for name, a in arrays.items() if "/" not in name or name.startswith(f"{_name(tap)}/")}
+    clients = held["clients"].tolist() if "clients" in held else [None]
+    if any(f"{_name(tap)}/{client}/rows" not in held for client in clients):
+        raise BadInput(f"{str(path)!r}: holds no readings of {tap.view!r} at surface {int(tap.surface)}")
+    return held

@@ -1,6 +1,5 @@
 """One training run from start or checkpoint to its end: train, evaluate, record, stop."""
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,15 +15,16 @@ from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
 from gradveil.experiments import recording
 from gradveil.experiments.budget import Budget
+from gradveil.experiments.counted import guarantees
 from gradveil.experiments.course import course
+from gradveil.experiments.round_line import line_of, suggested_clip
 from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
-from gradveil.federation.evaluate import Score, norm_quantiles, score
+from gradveil.federation.evaluate import score
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.rounds import Round, cohort_of, rounds
 from gradveil.federation.server import State
 from gradveil.keys import Keys
-from gradveil.surface import Surface
 
 Line = dict[str, Any]
 ENGINES = ("vectorized", "serial")
@@ -51,9 +51,10 @@ class Options:
 class Run:
     """A run under way: what it needs, and how far it has come.
 
-    population: who holds what, where the examples are on this machine. tried: attempts that the next round has behind
-    it. may_retry: whether a round that too few answered is tried again. recall: adds to a checkpoint's state what
-    happened after it, and says how often its round was tried.
+    population: who holds what, where the examples are on this machine. earlier: stretches that were trained when the
+    plan had another number of rounds. head: where the chain of lines stands. tried: attempts that the next round has
+    behind it. may_retry: whether a round that too few answered is tried again. recall: adds to a checkpoint's state
+    what happened after it, and says how often its round was tried.
     """
 
     plan: Plan
@@ -65,6 +66,8 @@ class Run:
     budget: Budget
     roots: Keys
     lines: list[Line] = field(default_factory=list)
+    earlier: tuple[store.Earlier, ...] = ()
+    head: str = ""
     seconds: float = 0.0
     tried: int = 0
     may_retry: Callable[[State], bool] = lambda state: True
@@ -98,24 +101,33 @@ def build_engine(plan: Plan, population: Population, options: Options) -> Engine
 
 def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run:
     """Lay out the folder, or take up the run that it holds."""
-    _refuse_unless_new(folder, options.resume)
+    there = _holds_a_run(folder, options.resume)
     population = Population.of(plan, dataset)
     budget = Budget(plan, dataset, population.copies)
-    lay_out(plan, dataset, folder, options.watch)
-    return begin(plan, dataset, folder, budget, population, build_engine(plan, population, options))
+    if not there:
+        store.create(folder, plan, dataset, options.watch)
+    engine = build_engine(plan, population, options)
+    if there:
+        store.accept(folder, plan, dataset)
+        store.keep_watching(folder, options.watch)
+    return begin(plan, dataset, folder, budget, population, engine)
 
 
-def _refuse_unless_new(folder: Path, resume: bool) -> None:
-    if (folder / store.PLAN).exists() and not resume:
+def _holds_a_run(folder: Path, resume: bool) -> bool:
+    there = store.there(folder / store.PLAN)
+    if there and not resume:
         raise BadInput(
             f"out = {str(folder)!r}: already holds a run; add --resume to go on with it, or name a new folder"
         )
+    return there
 
 
-def lay_out(plan: Plan, dataset: Dataset, folder: Path, watch: frozenset[int] = frozenset()) -> None:
+def lay_out(plan: Plan, dataset: Dataset, folder: Path) -> None:
     """Make the folder of a run, or accept the one that is there."""
-    store.create(folder, plan, dataset)
-    store.keep_watching(folder, watch)
+    if store.there(folder / store.PLAN):
+        store.accept(folder, plan, dataset)
+    else:
+        store.create(folder, plan, dataset)
 
 
 def begin(
@@ -125,41 +137,61 @@ def begin(
     roots = Keys.of(plan.seed, plan.noise_source is NoiseSource.SECRET)
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
     run = Run(plan, dataset, population, engine, state, folder, budget, roots)
-    _catch_up(run, store.read_metrics(folder))
+    _catch_up(run)
     return run
 
 
-def _catch_up(run: Run, lines: list[Line]) -> None:
-    """Take up the state of the checkpoint, and of the lines those that it knows of."""
-    if (run.folder / store.LATEST).exists():
-        run.state = store.restore(run.folder / store.LATEST, run.state)
+def _catch_up(run: Run) -> store.Checkpoint | None:
+    """Take up the state of the checkpoint, with its line if a kill kept that from being written."""
+    history = store.read_history(run.folder, run.plan)
+    latest = store.latest(run.folder, history, run.state)
+    run.budget.trained_under(history.earlier)
+    run.earlier, run.head, run.lines = history.earlier, history.heads[-1], list(history.lines)
+    if latest is not None:
+        run.state, run.head = latest.state, latest.head
+        run.lines += [latest.line] if latest.line is not None and run.state.round > len(run.lines) else []
     run.state, run.tried = run.recall(run.state)
-    run.lines = [line for line in lines if line["round"] < run.state.round]
     run.seconds = sum(line["seconds"] for line in run.lines)
+    return latest
 
 
 def proceed(run: Run) -> Iterator[Line]:
     """Train round after round; each is on disk before its line is yielded. The folder is locked meanwhile."""
     with store.locked(run.folder):
         began, watch = time.perf_counter(), store.watched(run.folder)
-        _catch_up(run, store.read_metrics(run.folder))
-        store.cut_metrics(run.folder, run.state.round)
-        if not (run.folder / store.LATEST).exists():
-            store.save(run.folder, run.state, watched=0 in watch)
+        _settle(run, watch)
         if _over(run):
             return
         _record(run, watch)
         for done in rounds(run.plan, run.engine, run.state, run.roots, run.tried, run.may_retry):
-            line = _line(run, done, time.perf_counter() - began)
+            line = store.linked(run.head, run.plan, _line(run, done, time.perf_counter() - began))
+            kept = store.Checkpoint(done.state, line, line[store.CHAIN])
+            store.save(run.folder, kept, watched=done.state.round in watch)
             store.append_metrics(run.folder, line)
-            store.save(run.folder, done.state, watched=done.state.round in watch)
             run.state, run.seconds, run.tried = done.state, run.seconds + line["seconds"], 0
+            run.head = kept.head
             run.lines.append(line)
             yield line
             began = time.perf_counter()
             if _over(run):
                 return
             _record(run, watch)
+
+
+def _line(run: Run, done: Round, seconds: float) -> Line:
+    return line_of(run.plan, run.dataset, run.population, run.budget, done, seconds)
+
+
+def _settle(run: Run, watch: frozenset[int]) -> None:
+    """Bring the folder to where the checkpoint stands: its line, and its copy if it is watched; or write the first."""
+    latest = _catch_up(run)
+    if latest is None:
+        latest = store.Checkpoint(run.state, None, run.head)
+        return store.save(run.folder, latest, watched=0 in watch)
+    history, done = store.read_history(run.folder, run.plan), latest.state.round
+    store.complete(run.folder, history, latest.line if done > len(history.lines) else None)
+    if done in watch and not store.there(store.watched_path(run.folder, done)):
+        store.save(run.folder, latest, watched=True)
 
 
 def _record(run: Run, watch: frozenset[int]) -> None:
@@ -176,15 +208,15 @@ def conclude(run: Run) -> dict[str, Any]:
     """Write params.npz and result.json; returns the result. The folder is locked meanwhile: accounting takes time."""
     with store.locked(run.folder):
         result = _settled(run)
-        store.write_json(run.folder / store.RESULT, result)
+        store.write_sealed(run.folder / store.RESULT, result)
         return result
 
 
 def _settled(run: Run) -> dict[str, Any]:
-    held = run.budget.all_guarantees(run.state.round, int(run.state.participations.max()))
+    counted, held = guarantees(run.plan, run.budget, run.state, run.roots, run.earlier)
     plan, digest = run.plan, store.save_params(run.folder, run.state.params)
     final = score(plan.model, run.state.params, run.dataset.test)
-    data = store.read_json(run.folder / store.DATA)
+    data = store.read_data(run.folder)
     return {
         "dataset": plan.dataset,
         "method": plan.method.name,
@@ -194,6 +226,8 @@ def _settled(run: Run) -> dict[str, Any]:
         "majority_baseline": run.dataset.majority_baseline(),
         "test_examples": final.n,
         "rounds": run.state.round,
+        "rounds_counted": counted,
+        "earlier_rounds": [stretch._asdict() for stretch in run.earlier],
         "stopped_because": run.stopped_because,
         "run_dir": str(run.folder),
         "seconds": run.seconds,
@@ -205,85 +239,9 @@ def _settled(run: Run) -> dict[str, Any]:
         "plan_sha256": codec.digest(plan),
         "data_sha256": data["sha256"],
         "params_sha256": digest,
+        "metrics_head": run.head,
         "suggested_clip": suggested_clip(run.lines),
         "guarantees": held,
         "as_the_paper_accounts": run.budget.as_the_paper_accounts(run.state.round),
-        "epsilon_over_rounds": course(run.budget, run.lines, held),
+        "epsilon_over_rounds": course(run.budget, run.lines, held, counted),
     }
-
-
-def suggested_clip(lines: list[Line]) -> list[float] | None:
-    """Give the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
-    seen = [line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]]
-    largest = max(seen, default=None) if None not in seen else None
-    return None if largest is None else [1.5 * largest, 2 * largest]
-
-
-def _line(run: Run, done: Round, seconds: float) -> Line:
-    """Measure a finished round: the model, what was done to gradients, and what it took."""
-    plan, params, measures = run.plan, done.state.params, done.measures
-    began = time.perf_counter()
-    tested = score(plan.model, params, run.dataset.test)
-    stop = _stop_score(run, done, tested)
-    sigmas, noisy = plan.sigmas()[done.t], not plan.method.noise.silent
-    sigma = float(sigmas.mean() if plan.method.surface is Surface.EXAMPLE else sigmas[0])
-    sensitivity, bound = float(measures.sensitivity), float(measures.bound)
-    return {
-        "round": done.t,
-        "accuracy": tested.accuracy,
-        "loss": tested.loss if np.isfinite(tested.loss) else None,
-        "stop_accuracy": stop.accuracy,
-        "sigma": sigma,
-        "sensitivity": _known(sensitivity),
-        "clip": bound if np.isfinite(bound) else None,
-        "unit_norm": _known(float(measures.unit_norm)),
-        "clipped_share": _known(float(measures.clipped)),
-        "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
-        "cohort": len(done.cohort),
-        "max_participations": int(done.state.participations.max()),
-        **_spent(run, done),
-        "norm_quantiles": _probe(run.population, run.plan, done) if plan.method.idle else None,
-        "seconds": seconds + time.perf_counter() - began,
-        **(done.remarks | {"attempts": done.attempts} if done.remarks else {}),
-    }
-
-
-def _known(measure: float) -> float | None:
-    """Give None for what the engine could not see, as over a network, and for norms that overflowed."""
-    return measure if math.isfinite(measure) else None
-
-
-def _spent(run: Run, done: Round) -> Line:
-    """Account the rounds so far, and forecast how many more the budget affords if there is one.
-
-    Without a budget only some twenty rounds of a run are accounted, since each takes a moment.
-    """
-    rounds_done, most = done.state.round, int(done.state.participations.max())
-    limited = run.plan.max_epsilon is not None
-    due = limited or rounds_done % max(1, run.plan.rounds // 20) == 0
-    return {
-        "spent": run.budget.spent(rounds_done, most).plain() if due else None,
-        "rounds_left": run.budget.forecast(rounds_done, most) if limited else None,
-    }
-
-
-def _stop_score(run: Run, done: Round, tested: Score) -> Score:
-    """Judge the target accuracy on the split held out for choices where there is one, else on the test split."""
-    if run.plan.target_accuracy is None or run.dataset.validation is None:
-        return tested
-    return score(run.plan.model, done.state.params, run.dataset.validation)
-
-
-PROBE = 256
-
-
-def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, float | None] | None:
-    """Measure per-example layer norms on up to 256 examples of the cohort: a diagnostic, outside the training loop."""
-    if population is None:
-        return None
-    held = population.shards[done.cohort].ravel()
-    if not len(held):
-        return {}
-    rows = held[np.linspace(0, len(held) - 1, PROBE).astype(int)]
-    x, y = population.x[rows], population.y[rows]
-    return {q: _known(norm) for q, norm in norm_quantiles(plan.model, done.state.params, x, y).items()}

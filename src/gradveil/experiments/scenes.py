@@ -117,6 +117,7 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
     keep_compiled_programs()
     population = Population.of(plan, dataset)
     if plan.noise_source is NoiseSource.SECRET:
+        store.inspect(folder, plan)
         like = server.init(plan, dataset.shape, len(dataset.classes), Keys.of(plan.seed, secret=False))
         records = recording.load(folder, tap, rounds, like)
         done, pool = records.rounds, records.clients
@@ -150,13 +151,13 @@ def _states(
 ) -> tuple[State, ...]:
     """Find the states after some rounds: the untrained model, the latest, and those that were watched."""
     start = server.init(plan, dataset.shape, len(dataset.classes), roots)
-    kept = {int(path.stem.split("-")[1]): path for path in (folder / "checkpoints").glob("round-*.npz")}
-    if (folder / store.LATEST).exists():
-        latest = store.restore(folder / store.LATEST, start)
+    kept, history = store.by_round(folder / store.CHECKPOINTS), store.inspect(folder, plan)
+    if store.there(folder / store.LATEST):
+        latest = store.restore(folder / store.LATEST, start, history)
         kept[latest.round] = folder / store.LATEST
     wanted = rounds if rounds is not None else (max(kept, default=0),)
     for t in wanted:
         if t not in kept and t != 0:
             among = ", ".join(map(str, sorted({0, *kept})))
             raise BadInput(f"round = {t}: the run kept no checkpoint of it, only of {among}; keep more with --watch")
-    return tuple(store.restore(kept[t], start) if t in kept else start for t in wanted)
+    return tuple(store.restore(kept[t], start, history) if t in kept else start for t in wanted)

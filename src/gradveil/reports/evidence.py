@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradveil import codec, store
+from gradveil import store
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.reports.exhibits import Exhibit
 
 Record = dict[str, Any]
-SEAL = "record_sha256"
 SURFACES = (2, 1, 0)
 """In the order that a gradient passes them: in training, as an update, at the server."""
 WHERE = {2: "in local training", 1: "at the client's update", 0: "at the server"}
@@ -106,45 +105,25 @@ def leaks(record: Record) -> bool | None:
 
 def gather(folder: Path) -> Evidence:
     """Read a run folder."""
-    if not (folder / store.PLAN).exists():
+    if not store.there(folder / store.PLAN):
         raise BadInput(f"{str(folder)!r}: is not a run folder")
-    finished = folder / store.RESULT
+    plan = store.read_plan(folder)
+    history = store.inspect(folder, plan)
     return Evidence(
         folder=folder,
-        plan=store.read_plan(folder),
-        lines=store.read_metrics(folder),
-        result=store.read_json(finished) if finished.exists() else None,
-        data=store.read_json(folder / store.DATA),
-        environment=_environment(folder / "environment.json"),
+        plan=plan,
+        lines=history.lines,
+        result=store.read_result(folder, history.heads[-1]),
+        data=store.read_data(folder),
+        environment=store.read_sealed(folder / store.ENVIRONMENT),
         attacks=list(_attacks(folder / "attacks")),
     )
-
-
-def _environment(path: Path) -> Record:
-    found = store.read_json(path)
-    if not isinstance(found, dict) or not {"python", "system", "machine", "packages", "devices"} <= found.keys():
-        raise BadInput(f"{str(path)!r}: is damaged; it does not say what the run was made with")
-    return found
 
 
 def _attacks(folder: Path) -> Iterable[Shown]:
     for path in sorted(folder.glob("*.json")):
         exhibit = path.with_suffix(".npz")
-        yield Shown(_unsealed(path), Exhibit.load(exhibit) if exhibit.exists() else None)
-
-
-def sealed(record: Record) -> Record:
-    """Give an attack's record with its digest, so that damage is noticed when it is read."""
-    return record | {SEAL: codec.digest(record)}
-
-
-def _unsealed(path: Path) -> Record:
-    """Read an attack's record; one that was damaged or edited is refused."""
-    found = store.read_json(path)
-    record = {name: value for name, value in found.items() if name != SEAL} if isinstance(found, dict) else {}
-    if not record or found.get(SEAL) != codec.digest(record):
-        raise BadInput(f"{str(path)!r}: is damaged or was edited; remove it, or attack again")
-    return record
+        yield Shown(store.read_sealed(path), Exhibit.load(exhibit) if exhibit.exists() else None)
 
 
 def folders_in(folder: Path) -> list[Path]:

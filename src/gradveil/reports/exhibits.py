@@ -3,9 +3,6 @@
 Kept beside the attack's record in a file that only its owner can read, since it holds true records.
 """
 
-import io
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,14 +52,13 @@ class Exhibit:
     @staticmethod
     def load(path: Path) -> "Exhibit":
         """Read what `save` wrote; nothing pickled is opened."""
+        file = store.read_npz(path, (*_ARRAYS, "column_names", "column_places"))
         try:
-            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-                pairs = zip(file["column_names"].tolist(), file["column_places"].tolist(), strict=True)
-                columns = tuple((str(n), int(a), int(b)) for n, (a, b) in pairs)
-                return Exhibit(**{name: file[name] for name in _ARRAYS}, columns=columns)
-        except _DAMAGED as error:
+            pairs = zip(file["column_names"].tolist(), file["column_places"].tolist(), strict=True)
+            columns = tuple((str(n), int(a), int(b)) for n, (a, b) in pairs)
+        except (TypeError, ValueError) as error:
             raise BadInput(f"{str(path)!r}: is damaged; make it again with `gradveil attack`") from error
+        return Exhibit(**{name: file[name] for name in _ARRAYS}, columns=columns)
 
 
-_DAMAGED = (OSError, EOFError, KeyError, TypeError, ValueError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 _ARRAYS = ("truth", "guesses", "prior", "iterations", "errors", "prior_errors", "clients")

@@ -188,7 +188,7 @@ def facts(run: Evidence) -> list[tuple[str, str]]:
         ("Python", e["python"]),
         *((name, number) for name, number in e["packages"].items()),
         ("machine", f"{e['system']} {e['machine']}, {len(e['devices'])} devices"),
-        ("data (SHA-256)", run.data["sha256"]),
+        ("data (SHA-256)", run.data["sha256"] or "not told of your own data"),
         ("plan (SHA-256)", plan_digest(run)),
     ]
     if run.result is not None:

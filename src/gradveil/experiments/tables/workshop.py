@@ -17,6 +17,7 @@ from gradveil.errors import BadInput
 from gradveil.experiments import attacking, runner, scenes
 from gradveil.experiments.attacking import Outcome
 from gradveil.experiments.budget import Budget, expected_participations
+from gradveil.experiments.counted import planned
 from gradveil.experiments.runner import Options
 from gradveil.experiments.scenes import Scene
 from gradveil.experiments.tables import arithmetic
@@ -140,8 +141,9 @@ class Workshop:
 
     def _guarantee(self, run: runner.Run) -> Record:
         """Account one adversary: the server, or for noise that only the server adds, whoever sees the model."""
-        plan, most = run.plan, int(run.state.participations.max())
-        return account(run.budget.ledger(run.state.round, most), plan.delta, ADD_REMOVE, _adversary(plan)).plain()
+        plan = run.plan
+        held = run.budget.ledger(*planned(plan, run.budget, run.state, run.roots))
+        return account(held, plan.delta, ADD_REMOVE, _adversary(plan)).plain()
 
     def _sound(self, plan: Plan) -> Record:
         """Account a whole plan without training it, for a client that is drawn as often as the busiest is."""
