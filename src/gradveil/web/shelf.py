@@ -140,10 +140,9 @@ class Runs:
     def _process(self, name: str) -> int | None:
         """Give the process that this page, or one before it, started for a run, while it lives."""
         record = self._sidecar(name, PID)
-        text = record.read_text(errors="replace") if record.is_file() else ""
-        if not re.fullmatch(r"[1-9][0-9]{0,9}", text):  # 0 and -1 would stand for many processes
+        pid = process_number(record.read_text(errors="replace") if record.is_file() else "")
+        if pid is None:
             return None
-        pid = int(text)
         try:
             os.kill(pid, 0)
         except (OSError, OverflowError):
@@ -178,6 +177,11 @@ class Runs:
     def _began(self, name: str) -> bool:
         folder = self.root / name
         return (folder / store.PLAN).exists() and store.held(folder)
+
+
+def process_number(text: str) -> int | None:
+    """Read the number of one process; 0 and -1, which a signal takes for many processes, and anything odd are none."""
+    return int(text) if re.fullmatch(r"[1-9][0-9]{0,9}", text) else None
 
 
 def _changed(plan: Path) -> float:
