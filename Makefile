@@ -29,7 +29,7 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
-test: lint  ## lint, then all tests but those of whole tables Flower's processes and browsers
+test: lint  ## lint, then all tests but those of whole tables, Flower's processes and browsers
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser"
 
 fuzz: $(VENV)/.ready-dev  ## a thousand generated inputs: no traceback, no exit code but 0, 1 and 2, none without an end

@@ -113,6 +113,30 @@ def test_no_modules_and_no_rooms_import_each_other():
     assert list(cycles(rooms)) == []
 
 
+BASES = {"Protocol", "Enum", "StrEnum", "IntEnum", "NamedTuple", "TyperGroup", "Exception", "ValueError"}
+ERRORS = {"BadInput", "AnswerIsNo"}
+SHARED = {("gradveil.privacy.clip", "_Constant")}
+"""The one base that parts share, by docs/decisions/0006."""
+
+
+def inheritance(module, source):
+    """Give the classes that inherit from something of our own that is no error."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
+            yield from (
+                f"{module}.{node.name} inherits from {base}"
+                for base in sorted(bases - BASES - ERRORS)
+                if (module, base) not in SHARED
+            )
+
+
+def test_no_part_inherits_from_another():
+    assert [found for module, source in package().items() for found in inheritance(module, source)] == []
+    assert list(inheritance("gradveil.attacks.prior", "class Box(_Pixels): pass")) != []
+    assert list(inheritance("gradveil.privacy.adaptive", "class Learned(_Constant): pass")) != []
+
+
 def test_these_rules_read_the_real_package():
     sources = package()
     assert {"privacy", "models", "data", "federation", "engines", "methods", "ground"} <= set(map(room_of, sources))

@@ -30,3 +30,31 @@ def test_the_changelog_names_the_version():
     from gradveil import __version__
 
     assert __version__ in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_what_contributors_are_told_is_so():
+    told, rooms = (ROOT / "CONTRIBUTING.md").read_text(), (ROOT / "docs" / "architecture.md").read_text()
+    called = re.findall(r"^make ([a-z-]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert len(called) == 4
+    assert all(target in told for target in called)
+    for place in re.findall(r"`([a-z_/]+\.py)`", told + rooms):
+        assert [*(ROOT / "src" / "gradveil").rglob(place), *(ROOT / "tests").rglob(Path(place).name)], place
+    for name, place in re.findall(r"`(\w+)` (?:in|of) `([a-z_/]+\.py)`", told + rooms):
+        files = [*(ROOT / "src" / "gradveil").rglob(place), *ROOT.glob(place)]
+        assert any(re.search(rf"\b{name}\b", file.read_text()) for file in files), (name, place)
+    assert "`VERBS` of `cli/verbs.py`" in rooms
+
+
+def test_the_verbs_without_json_are_named():
+    import typer
+
+    from gradveil.cli.main import app
+
+    group = typer.main.get_command(app)
+    verbs = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    below = {f"{name} {sub}": c for name, v in verbs.items() for sub, c in getattr(v, "commands", {}).items()}
+    shown = {n: c for n, c in {**verbs, **below}.items() if not c.hidden and not getattr(c, "commands", None)}
+    without = [name for name, c in shown.items() if not any("--json" in p.opts for p in c.params)]
+    assert without
+    for name in without:
+        assert f"`{name}`" in README.split("takes `--json`")[0][-120:], name

@@ -1,11 +1,11 @@
 """The pages as a person sees them: a real browser on a real server, wide and phone-sized."""
 
 import json
+import re
 import shutil
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -49,20 +49,23 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def address(runs):
+def address(runs, driver):
+    """The address of a real server that has let the browser in by the address that it printed."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "gradveil", "serve", str(runs), "--port", str(port)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    for _ in range(300):
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.1)
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    printed = re.search(r"http://\S+", server.stderr.readline()).group(0)
+    driver.get(f"http://127.0.0.1:{port}/")
+    assert "a token is needed" in driver.find_element(By.TAG_NAME, "body").text
+    driver.get_log("browser")  # the refused request is told there
+    driver.get(printed)
+    assert driver.current_url == f"http://127.0.0.1:{port}/"
+    assert driver.find_element(By.ID, "runs").is_displayed()
     yield f"http://127.0.0.1:{port}"
     server.terminate()
-    server.wait(20)
+    server.communicate(timeout=20)
 
 
 def resize(driver, size):

@@ -1,7 +1,9 @@
 """When a cell agrees with the paper, what the measures are, and how claims are judged."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gradveil.experiments.tables import claims, judging
@@ -11,7 +13,7 @@ from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fil
 from gradveil.experiments.tables.measures import measured
 from gradveil.experiments.tables.scale import SCALES
 from gradveil.experiments.tables.whys import KNOWN, LARGE_BOUND, NO_CYCLE, NOISE, SMALL_BOUND, STRETCHED, why
-from gradveil.experiments.tables.works import Exhausted, key_of
+from gradveil.experiments.tables.works import Exhausted, dataset_of, key_of, seeded
 
 ALL = pytest.mark.parametrize("name", TABLES)
 
@@ -55,6 +57,15 @@ def test_arithmetic_agrees_to_the_last_printed_digit(published, ours, verdict):
     assert fill(cell(published, exact=True), Answer(ours)).verdict is verdict
 
 
+@pytest.mark.parametrize("measure", ["success", "which of 10", "accuracy", "accuracy after 3"])
+def test_a_share_that_is_printed_as_one_is_not_rounded_to_a_whole_number(measure):
+    verdicts = [
+        fill(replace(cell("1"), measure=measure), Answer(ours, 0.01)).verdict for ours in (0.5, 0.95, 0.98, 1.0)
+    ]
+    assert verdicts == [Verdict.DIFFERS, Verdict.DIFFERS, Verdict.AGREES, Verdict.AGREES]
+    assert fill(replace(cell("846"), measure="iterations"), Answer(846.4, 0.01)).verdict is Verdict.AGREES
+
+
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_reason_forbids_comparing_even_equal_figures(reason):
     assert fill(cell("0.5", reason=reason), Answer(0.5, 0.1)).verdict is Verdict.NOT_COMPARABLE
@@ -89,6 +100,24 @@ def test_rounds_are_counted_until_the_target_is_first_reached(target, rounds):
 @pytest.mark.parametrize(("count", "accuracy"), [(1, 0.3), (4, 0.6), (5, None)])
 def test_the_curve_is_read_after_some_rounds(count, accuracy):
     assert measured(f"accuracy after {count}", [trained(0.6, [0.3, 0.5, 0.7, 0.6])]).value == accuracy
+
+
+@pytest.mark.parametrize("n", [143, 10_000])
+@pytest.mark.parametrize("final", [0.986, 0.5, 1.0])
+def test_the_error_of_an_accuracy_on_the_way_is_that_of_this_accuracy_and_not_of_the_last(n, final):
+    record = trained(final, [0.441, final], math.sqrt(max(final * (1 - final), 1 / n) / n))
+    assert measured("accuracy after 1", [record]).error == pytest.approx(math.sqrt(0.441 * 0.559 / n))
+    assert measured("accuracy after 2", [record]).error == pytest.approx(record["accuracy_error"])
+    # The same by a simulation that knows neither formula: how far the share of right answers strays.
+    strays = np.random.default_rng(1).binomial(n, 0.441, 20_000) / n
+    assert measured("accuracy after 1", [record]).error == pytest.approx(strays.std(), rel=0.03)
+
+
+def test_the_error_of_an_accuracy_on_the_way_joins_that_between_seeds():
+    n, ways = 400, (0.4, 0.5, 0.6)
+    records = [trained(0.9, [way, 0.9], math.sqrt(0.09 / n)) for way in ways]
+    within = sum(math.sqrt(way * (1 - way) / n) for way in ways) / 3
+    assert measured("accuracy after 1", records).error == pytest.approx(math.sqrt(within**2 + 0.01 / 3))
 
 
 def attacked(hits, flag=True):
@@ -226,9 +255,9 @@ def test_every_place_of_a_table_is_laid_out_once_and_every_work_has_a_name(name,
 
 def test_data_and_seed_are_part_of_a_works_name():
     work = TABLES["population"][0](SCALES["desk"]).cells[0].work
-    names = {key_of(work, "a"), key_of(work, "b"), key_of(work.seeded(1), "a")}
+    names = {key_of(work, "a"), key_of(work, "b"), key_of(seeded(work, 1), "a")}
     assert len(names) == 3
-    assert key_of(work.seeded(0), "a") == key_of(work, "a")
+    assert key_of(seeded(work, 0), "a") == key_of(work, "a")
 
 
 def test_only_paper_scale_trains_as_the_paper_does():
@@ -273,7 +302,7 @@ def test_on_cancer_the_noise_is_told_from_the_bound(table, row, column, cause):
 
 def test_at_paper_scale_all_of_mnist_has_100_rounds_but_what_does_not_learn():
     cells = TABLES["noise-scale"][0](SCALES["paper"]).cells
-    rounds = {c.row: c.work.plan.rounds for c in cells if c.work.dataset == "mnist"}
+    rounds = {c.row: c.work.plan.rounds for c in cells if dataset_of(c.work) == "mnist"}
     assert {row for row, n in rounds.items() if n != 100} == {("sigma = 6", "fed-sdp")}
     assert rounds["sigma = 6", "fed-sdp"] == 20
 

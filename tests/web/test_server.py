@@ -6,62 +6,33 @@ import socket
 import time
 
 import pytest
-from starlette.testclient import TestClient
 
 from gradveil import store
 from gradveil.cli.main import main
-from gradveil.web.app import make
 from gradveil.web.guard import FORM_HEADER, LARGEST, Rules
-from gradveil.web.shelf import Runs
 
 HOST = "127.0.0.1:8765"
-SMALL = {
-    "dataset": "synthetic", "method": "fed-cdp", "clients": "4", "cohort": "4", "client-size": "40", "batch": "4",
-    "local-steps": "2", "rounds": "2",
-}  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A folder with two runs, made once."""
-    root = tmp_path_factory.mktemp("runs")
-    flags = [part for key, value in SMALL.items() for part in (f"--{key}", value)]
-    for name in ("one", "two"):
-        assert main(["run", *flags, "--attack", "--json", "--out", str(root / name)]) == 0
-    return root
-
-
-def client(root, rules=None):
-    rules = rules or Rules(frozenset({HOST}))
-    made = TestClient(make(Runs(root), rules), base_url=f"http://{HOST}", raise_server_exceptions=False)
-    made.rules = rules
-    return made
-
-
-def post(asked, address, content, **headers):
-    return asked.post(
-        address, json=content, headers={FORM_HEADER: asked.rules.form, "origin": f"http://{HOST}"} | headers
-    )
-
-
-def test_runs_are_listed_with_what_they_came_to(trained):
+def test_runs_are_listed_with_what_they_came_to(trained, client):
     page = client(trained).get("/").text
     assert 'href="/run/one"' in page
     assert "fed-cdp" in page
     assert "finished" in page
 
 
-def test_a_run_its_report_and_a_comparison_are_shown(trained):
+def test_a_run_its_report_and_a_comparison_are_shown(trained, client):
     asked = client(trained)
     assert "round" in asked.get("/run/one").text
     report = asked.get("/report/one").text
     assert "What is guaranteed" in report
     both = asked.get("/compare", params=[("run", "one"), ("run", "two")]).text
     assert "Side by side" in both
-    assert asked.get("/compare?run=one").status_code == 404
+    for too_few in ("run=one", "run=one&run=one", ""):
+        assert asked.get(f"/compare?{too_few}").status_code == 400
 
 
-def test_events_tell_of_a_run_and_end_with_it(trained):
+def test_events_tell_of_a_run_and_end_with_it(trained, client):
     with client(trained).stream("GET", "/events/one") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
         (line,) = [line for line in stream.iter_lines() if line]
@@ -73,14 +44,14 @@ def test_events_tell_of_a_run_and_end_with_it(trained):
     "name", ["../one", "%2e%2e/%2e%2e/etc", "....//one", "/etc", "%2fetc%2fpasswd", "one/../../x", ".", "three"]
 )
 @pytest.mark.parametrize("room", ["run", "report", "events"])
-def test_nothing_outside_the_folder_of_runs_is_read(trained, tmp_path, room, name):
+def test_nothing_outside_the_folder_of_runs_is_read(trained, tmp_path, room, name, client):
     (trained.parent / "plan.toml").write_text("secret")
     answer = client(trained).get(f"/{room}/{name}")
     assert answer.status_code == 404
     assert "secret" not in answer.text
 
 
-def test_a_link_out_of_the_folder_is_not_followed(trained, tmp_path):
+def test_a_link_out_of_the_folder_is_not_followed(trained, tmp_path, client):
     other = tmp_path / "elsewhere"
     other.mkdir()
     (other / "plan.toml").write_text((trained / "one" / "plan.toml").read_text())
@@ -91,7 +62,7 @@ def test_a_link_out_of_the_folder_is_not_followed(trained, tmp_path):
         (trained / "link").unlink()
 
 
-def test_names_with_markup_are_escaped(trained):
+def test_names_with_markup_are_escaped(trained, client):
     name = "<img src=x onerror=alert(1)>"
     os.rename(trained / "two", trained / name)
     try:
@@ -105,21 +76,21 @@ def test_names_with_markup_are_escaped(trained):
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1:1", "127.0.0.1.evil.example:8765", ""])
-def test_another_host_name_is_not_served(trained, host):
+def test_another_host_name_is_not_served(trained, host, client):
     assert client(trained).get("/", headers={"host": host}).status_code == 421
 
 
-def test_another_website_cannot_start_a_run_nor_can_a_form_without_its_token(trained):
+def test_another_website_cannot_start_a_run_nor_can_a_form_without_its_token(trained, client, post, small):
     asked = client(trained)
-    assert post(asked, "/api/runs", SMALL, origin="http://evil.example").status_code == 403
-    assert post(asked, "/api/runs", SMALL, **{FORM_HEADER: "guess"}).status_code == 403
-    assert asked.post("/api/runs", json=SMALL).status_code == 403
+    assert post(asked, "/api/runs", small, origin="http://evil.example").status_code == 403
+    assert post(asked, "/api/runs", small, **{FORM_HEADER: "guess"}).status_code == 403
+    assert asked.post("/api/runs", json=small).status_code == 403
     assert asked.post("/api/lab", json={}).status_code == 403
     assert asked.get("/api/runs").status_code == 405
 
 
-def test_with_a_token_every_request_is_checked_and_the_address_forgets_it(trained):
-    asked = client(trained, Rules(None, "a-token-of-some-length"))
+def test_with_a_token_every_request_is_checked_and_the_address_forgets_it(trained, client, small):
+    asked = client(trained, Rules(None, "a-token-of-some-length"), enter=False)
     for address in ("/", "/run/one", "/events/one", "/static/page.js", "/lab"):
         assert asked.get(address).status_code == 401
     assert asked.get("/?token=wrong-token-of-length").status_code == 401
@@ -127,10 +98,10 @@ def test_with_a_token_every_request_is_checked_and_the_address_forgets_it(traine
     assert (entered.status_code, entered.headers["location"]) == (303, "/")
     assert "httponly" in entered.headers["set-cookie"].lower()
     assert asked.get("/").status_code == 200
-    assert asked.post("/api/runs", json=SMALL).status_code == 403
+    assert asked.post("/api/runs", json=small).status_code == 403
 
 
-def test_what_is_too_large_or_no_object_is_refused(trained):
+def test_what_is_too_large_or_no_object_is_refused(trained, client, post):
     asked = client(trained)
     assert post(asked, "/api/runs", {"plan": "x" * LARGEST}).status_code == 413
     assert post(asked, "/api/runs", ["a", "list"]).status_code == 400
@@ -147,8 +118,8 @@ def test_what_is_too_large_or_no_object_is_refused(trained):
         ({"lr": "fast"}, "lr"),
     ],
 )
-def test_a_wrong_value_gets_the_sentence_of_the_command_line(trained, capsys, changes, said):
-    wanted = SMALL | changes
+def test_a_wrong_value_gets_the_sentence_of_the_command_line(trained, capsys, changes, said, client, post, small):
+    wanted = small | changes
     answer = post(client(trained), "/api/runs", wanted | {"name": "wrong"})
     assert answer.status_code == 400
     flags = [part for key, value in wanted.items() for part in (f"--{key}", value)]
@@ -159,8 +130,8 @@ def test_a_wrong_value_gets_the_sentence_of_the_command_line(trained, capsys, ch
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "x" * 65, "a b", "<b>", "one"])
-def test_a_name_that_is_none_or_taken_is_refused(trained, name):
-    answer = post(client(trained), "/api/runs", SMALL | {"name": name})
+def test_a_name_that_is_none_or_taken_is_refused(trained, name, client, post, small):
+    answer = post(client(trained), "/api/runs", small | {"name": name})
     assert answer.status_code == 400
     assert "name = " in answer.json()["error"]
 
@@ -175,15 +146,21 @@ def wait_for(asked, name, state, seconds=120):
     raise AssertionError(told)
 
 
-def test_a_run_is_a_process_of_its_own_that_can_be_stopped_and_taken_up(tmp_path):
+def wait_until(holds, seconds=120):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"it did not happen within {seconds} s"
+        time.sleep(0.1)
+
+
+def test_a_run_is_a_process_of_its_own_that_can_be_stopped_and_taken_up(tmp_path, client, post, small):
     asked = client(tmp_path)
-    long = SMALL | {"rounds": "4000", "name": "long"}
+    long = small | {"rounds": "4000", "name": "long"}
     assert post(asked, "/api/runs", long).json() == {"name": "long"}
     # Another server, as after this one was closed, finds it running and can stop it.
     other = client(tmp_path)
     wait_for(other, "long", "running")
-    while not store.read_metrics(tmp_path / "long"):
-        time.sleep(0.1)
+    wait_until(lambda: store.read_metrics(tmp_path / "long"))
     assert post(other, "/api/runs/long/stop", {}).status_code == 200
     wait_for(other, "long", "stopped")
     done = len(store.read_metrics(tmp_path / "long"))
@@ -191,13 +168,12 @@ def test_a_run_is_a_process_of_its_own_that_can_be_stopped_and_taken_up(tmp_path
     assert post(other, "/api/runs/long/stop", {}).json()["error"] == "it is not running, or was started elsewhere"
     assert post(other, "/api/runs/long/resume", {}).status_code == 200
     wait_for(other, "long", "running")
-    while len(store.read_metrics(tmp_path / "long")) <= done:
-        time.sleep(0.1)
+    wait_until(lambda: len(store.read_metrics(tmp_path / "long")) > done)
     assert post(other, "/api/runs/long/stop", {}).status_code == 200
     wait_for(other, "long", "stopped")
 
 
-def test_a_typed_plan_is_validated_like_a_file(trained, tmp_path):
+def test_a_typed_plan_is_validated_like_a_file(trained, tmp_path, client, post):
     asked = client(tmp_path)
     answer = post(asked, "/api/runs", {"plan": 'dataset = "synthetic"\nmagic = 1\n', "name": "typed"})
     assert answer.status_code == 400
@@ -217,14 +193,14 @@ def test_a_typed_plan_is_validated_like_a_file(trained, tmp_path):
         ({"attack": 3}, "attack"),
     ],
 )
-def test_the_lab_refuses_what_it_does_not_know(trained, changes, said):
+def test_the_lab_refuses_what_it_does_not_know(trained, changes, said, client, post):
     given = {"dataset": "digits", "picture": "1", "method": "non-private", "sigma": "1", "attack": "cpl"} | changes
     answer = post(client(trained), "/api/lab", given)
     assert answer.status_code == 400
     assert said in answer.json()["error"]
 
 
-def test_the_lab_rebuilds_an_unprotected_digit_step_by_step_and_not_a_noised_one(trained):
+def test_the_lab_rebuilds_an_unprotected_digit_step_by_step_and_not_a_noised_one(trained, client, post):
     given = {"dataset": "digits", "picture": "1", "method": "non-private", "sigma": "6", "attack": "cpl"}
     bare = post(client(trained), "/api/lab", given).json()
     assert len(bare["frames"]) > 2
@@ -235,7 +211,7 @@ def test_the_lab_rebuilds_an_unprotected_digit_step_by_step_and_not_a_noised_one
     assert veiled["error"] > bare["error"] + 0.1
 
 
-def test_pages_keep_to_themselves(trained):
+def test_pages_keep_to_themselves(trained, client):
     answer = client(trained).get("/run/one")
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -246,7 +222,7 @@ def test_pages_keep_to_themselves(trained):
         assert "//" not in line.replace("<!doctype", "")
 
 
-def test_one_folder_that_cannot_be_read_hides_no_other(trained):
+def test_one_folder_that_cannot_be_read_hides_no_other(trained, client):
     broken = trained / "broken"
     broken.mkdir()
     (broken / "plan.toml").write_text("no plan")
@@ -267,12 +243,12 @@ def test_one_folder_that_cannot_be_read_hides_no_other(trained):
 
 @pytest.mark.parametrize("verb", ["stop", "resume"])
 @pytest.mark.parametrize("name", ["../outside", "%00", "nothing"])
-def test_only_runs_of_the_folder_are_stopped_or_taken_up(trained, verb, name):
+def test_only_runs_of_the_folder_are_stopped_or_taken_up(trained, verb, name, client, post):
     (trained.parent / ".outside.process").write_text("1")
     assert post(client(trained), f"/api/runs/{name}/{verb}", {}).status_code in (400, 404, 405)
 
 
-def test_a_body_longer_than_it_says_is_not_read(trained):
+def test_a_body_longer_than_it_says_is_not_read(trained, client):
     asked = client(trained)
 
     def chunks():
@@ -281,10 +257,11 @@ def test_a_body_longer_than_it_says_is_not_read(trained):
 
     headers = {FORM_HEADER: asked.rules.form, "content-length": "1"}
     answer = asked.post("/api/runs", content=chunks(), headers=headers)
-    assert answer.status_code >= 400
+    assert answer.status_code == 413
+    assert "at most 65536 bytes" in answer.json()["error"]
 
 
-def test_a_finished_run_tells_its_epsilon_with_unit_adversary_and_round(trained):
+def test_a_finished_run_tells_its_epsilon_with_unit_adversary_and_round(trained, client):
     page = client(trained).get("/run/one").text
     held = next(
         g for g in store.read_json(trained / "one" / "result.json")["guarantees"] if g["threat_model"] == "server"
@@ -300,13 +277,14 @@ def refusal(capsys, *arguments):
 
 def test_bad_addresses_and_folders_are_refused_in_a_sentence(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gradveil.cli.serve.uvicorn.run", lambda *app, **settings: pytest.fail("it serves"))
+    monkeypatch.delenv("GRADVEIL_TOKEN", raising=False)
+    monkeypatch.setattr("gradveil.cli.serve.uvicorn.Server", lambda settings: pytest.fail("it serves"))
     assert "is not a folder" in refusal(capsys, "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
     (tmp_path / "file").write_text("")
     assert "is not a folder" in refusal(capsys, "file")
-    assert "needs --token" in refusal(capsys, "--host", "0.0.0.0")
-    assert "at least 16 letters" in refusal(capsys, "--token", "short")
+    assert "needs --token-file or GRADVEIL_TOKEN" in refusal(capsys, "--host", "0.0.0.0")
+    assert "must be 16 to 256 letters" in refusal(capsys, "--token", "short")
     assert "between 1 and 65535" in refusal(capsys, "--port", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "cannot listen there" in refusal(capsys, "--port", str(taken.getsockname()[1]))

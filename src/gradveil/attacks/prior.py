@@ -36,10 +36,10 @@ class Prior(Protocol):
         """Bring z back to where it may be."""
 
 
-class _Pixels:
-    """A guess is its own values."""
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """No prior: the values are free, as in DLG and CPL."""
 
-    __slots__ = ()
     believes: ClassVar[bool] = False
     cuts: ClassVar[bool] = False
 
@@ -47,11 +47,11 @@ class _Pixels:
         """Any example will do."""
 
     def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Give x."""
+        """Give x: a guess is its own values."""
         return x
 
     def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Give z."""
+        """Give z: a guess is its own values."""
         return z
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
@@ -64,15 +64,26 @@ class _Pixels:
 
 
 @dataclass(frozen=True, slots=True)
-class Anything(_Pixels):
-    """No prior: the values are free, as in DLG and CPL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Box(_Pixels):
+class Box:
     """Values stay within the range of public examples, [0, 1] for pictures."""
 
+    believes: ClassVar[bool] = False
     cuts: ClassVar[bool] = True
+
+    def refuse(self, stage: Stage) -> None:
+        """Any example will do."""
+
+    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+        """Give x: a guess is its own values."""
+        return x
+
+    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+        """Give z: a guess is its own values."""
+        return z
+
+    def cost(self, z: Array, x: Array, known: Known) -> Array:
+        """Nothing is less likely than anything else."""
+        return jnp.zeros(())
 
     def keep(self, z: Array, known: Known) -> Array:
         """Cut values off at the range."""
@@ -80,15 +91,27 @@ class Box(_Pixels):
 
 
 @dataclass(frozen=True, slots=True)
-class TotalVariation(_Pixels):
+class TotalVariation:
     """Pictures are smooth: weight times the mean of |x_ij - x_i+1,j| and |x_ij - x_i,j+1|, boxed, as GradInv."""
 
     weight: float = 1e-4
+    believes: ClassVar[bool] = False
     cuts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:
             raise BadInput(f"weight = {self.weight}: must be at least 0")
+
+    def refuse(self, stage: Stage) -> None:
+        """Any example will do."""
+
+    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+        """Give x: a guess is its own values."""
+        return x
+
+    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+        """Give z: a guess is its own values."""
+        return z
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
         """Compare neighbours; a table has none."""
@@ -103,7 +126,7 @@ class TotalVariation(_Pixels):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(_Pixels):
+class Gaussian:
     """Examples vary as public ones do: x = centre + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
 
     z is white, so that where the gradient says nothing the guess stays at the centre, the public mean of the classes
@@ -111,6 +134,10 @@ class Gaussian(_Pixels):
     """
 
     believes: ClassVar[bool] = True
+    cuts: ClassVar[bool] = False
+
+    def refuse(self, stage: Stage) -> None:
+        """Any example will do."""
 
     def write(self, x: Array, known: Known, stage: Stage) -> Array:
         """Start near the centre: guesses of a batch must differ a little, or they would move as one."""
@@ -127,9 +154,13 @@ class Gaussian(_Pixels):
         """Give ||z||^2 / 2."""
         return jnp.sum(jnp.square(z)) / 2
 
+    def keep(self, z: Array, known: Known) -> Array:
+        """Let z be anywhere."""
+        return z
+
 
 @dataclass(frozen=True, slots=True)
-class Levels(_Pixels):
+class Levels:
     """Table rows: the places of one feature share softmax(log p + sharpness z), a number is mean + deviation z.
 
     p, mean and deviation are those of public rows, and z costs ||z||^2 / 2, so that where the gradient says nothing
@@ -137,6 +168,8 @@ class Levels(_Pixels):
     """
 
     sharpness: float = 1.0
+    believes: ClassVar[bool] = False
+    cuts: ClassVar[bool] = False
 
     def refuse(self, stage: Stage) -> None:
         """Refuse examples that are not described as features."""
@@ -163,6 +196,10 @@ class Levels(_Pixels):
     def cost(self, z: Array, x: Array, known: Known) -> Array:
         """Give ||z||^2 / 2."""
         return jnp.sum(jnp.square(z)) / 2
+
+    def keep(self, z: Array, known: Known) -> Array:
+        """Let z be anywhere."""
+        return z
 
 
 PRIORS = (Anything(), Box(), TotalVariation(), Gaussian(), Levels())

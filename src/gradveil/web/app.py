@@ -18,13 +18,17 @@ from starlette.routing import Route
 from gradveil.data.sources import describe
 from gradveil.errors import BadInput
 from gradveil.methods import METHODS
-from gradveil.reports import page as reports
+from gradveil.reports.page import style
 from gradveil.web import lab
 from gradveil.web.guard import Guard, Rules
+from gradveil.web.refusals import HANDLERS, Overloaded, brief
+from gradveil.web.reports import MOST_COMPARED, Reports
 from gradveil.web.shelf import OPTIONS, Runs
+from gradveil.web.work import ClientLeft, Workers
 
 TICK = 0.5
-Answer = Callable[[Request], Awaitable[Response]]
+MOST_STREAMS = 32
+"""Pages that are told of their runs at once."""
 
 
 def make(runs: Runs, rules: Rules) -> Starlette:
@@ -44,15 +48,13 @@ def make(runs: Runs, rules: Rules) -> Starlette:
         Route("/run/{name:path}", here.run),
         Route("/static/{name}", static),
     ]
-    handlers: Any = {BadInput: refused}
+    handlers: Any = HANDLERS | {ClientLeft: gone}
     return Starlette(routes=routes, middleware=[Middleware(Guard, rules=rules)], exception_handlers=handlers)
 
 
-async def refused(request: Request, error: Exception) -> Response:
-    """Answer what the command line would say."""
-    if request.method == "GET":
-        return PlainTextResponse(f"{error}\n", 404)
-    return JSONResponse({"error": str(error)}, 400)
+async def gone(request: Request, error: Exception) -> Response:
+    """Answer nobody."""
+    return Response(status_code=499)
 
 
 @cache
@@ -70,7 +72,7 @@ async def static(request: Request) -> Response:
     if name not in STATIC:
         return PlainTextResponse("there is no such file\n", 404)
     if name == "style.css":
-        return Response(reports.style(), media_type=STATIC[name])
+        return Response(style(), media_type=STATIC[name])
     return Response(files("gradveil.web").joinpath("page.js").read_text(encoding="utf-8"), media_type=STATIC[name])
 
 
@@ -78,8 +80,9 @@ class Pages:
     """What each address answers."""
 
     def __init__(self, runs: Runs, rules: Rules) -> None:
-        self._runs, self._rules = runs, rules
-        self._one_at_a_time = asyncio.Lock()
+        self._runs, self._rules, self._reports = runs, rules, Reports(runs)
+        self._reporting, self._attacking = Workers(threads=2, waiting=16), Workers(threads=1, waiting=4)
+        self._streams = 0
 
     def _page(self, template: str, **given: Any) -> Response:
         text = _templates().get_template(template).render(form=self._rules.form, **given)
@@ -88,7 +91,7 @@ class Pages:
     async def index(self, request: Request) -> Response:
         """List the runs."""
         told = await run_in_threadpool(self._runs.listed)
-        return self._page("index.html", title="Runs", runs=told)
+        return self._page("index.html", title="Runs", runs=told, most=MOST_COMPARED)
 
     async def new(self, request: Request) -> Response:
         """Show the form of a new run."""
@@ -108,19 +111,28 @@ class Pages:
 
     async def report(self, request: Request) -> Response:
         """Give the report of a run; a user's own records are not in it."""
-        name = request.path_params["name"]
-        return HTMLResponse(await run_in_threadpool(lambda: reports.page([self._runs.evidence(name)])))
+        return await self._reported([request.path_params["name"]], request)
 
     async def compare(self, request: Request) -> Response:
         """Give one page about several runs."""
-        names = request.query_params.getlist("run")
+        names = list(dict.fromkeys(request.query_params.getlist("run")))
         if len(names) < 2:
             raise BadInput("choose at least two runs to compare")
-        return HTMLResponse(await run_in_threadpool(lambda: reports.page([self._runs.evidence(n) for n in names])))
+        if len(names) > MOST_COMPARED:
+            raise BadInput(f"{len(names)} runs are chosen: at most {MOST_COMPARED} can be compared on one page")
+        return await self._reported(names, request)
+
+    async def _reported(self, names: list[str], request: Request) -> Response:
+        """Give a page that was made from the very files that are there now, or make it."""
+        key = await run_in_threadpool(self._reports.key, names)
+        made = self._reports.kept(key)
+        if made is None:
+            made = await self._reporting.do(key, lambda: self._reports.make(key), request.is_disconnected)
+        return HTMLResponse(made)
 
     async def start(self, request: Request) -> Response:
         """Start a run; what the command line refuses is refused in its words."""
-        wanted = {str(k): str(v) for k, v in (await _object(request)).items()}
+        wanted = _fields(await _object(request))
         return JSONResponse({"name": await run_in_threadpool(self._runs.start, wanted)})
 
     async def stop(self, request: Request) -> Response:
@@ -138,8 +150,8 @@ class Pages:
     async def attack(self, request: Request) -> Response:
         """Attack one picture."""
         question = lab.Question.of(await _object(request))
-        async with self._one_at_a_time:
-            return JSONResponse(await run_in_threadpool(lab.answer, question))
+        told = await self._attacking.do(question, lambda: lab.answer(question), request.is_disconnected)
+        return JSONResponse(told)
 
     async def events(self, request: Request) -> Response:
         """Tell of a run whenever something changes, until it is over."""
@@ -149,13 +161,26 @@ class Pages:
             return await run_in_threadpool(self._runs.told, name)
 
         await tell()
-        return StreamingResponse(_events(tell, request), media_type="text/event-stream")
+        if self._streams >= MOST_STREAMS:
+            raise Overloaded(f"{self._streams} pages follow runs already: close some of them")
+        return StreamingResponse(self._counted(_events(tell, request)), media_type="text/event-stream")
+
+    async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
+        self._streams += 1
+        try:
+            async for event in events:
+                yield event
+        finally:
+            self._streams -= 1
 
 
 async def _events(tell: Callable[[], Awaitable[dict[str, Any]]], request: Request) -> AsyncIterator[str]:
     last = ""
     while not await request.is_disconnected():
-        told = await tell()
+        try:
+            told = await tell()
+        except BadInput:  # it was removed or damaged since; who asks again is told so
+            return
         text = json.dumps({key: value for key, value in told.items() if key != "seconds_left"}, sort_keys=True)
         if text != last:
             yield f"data: {json.dumps(told)}\n\n"
@@ -165,9 +190,19 @@ async def _events(tell: Callable[[], Awaitable[dict[str, Any]]], request: Reques
         await asyncio.sleep(TICK)
 
 
+def _fields(given: dict[str, Any]) -> dict[str, str]:
+    """Give the fields of a form as texts."""
+    for key, value in given.items():
+        if isinstance(value, dict | list):
+            raise BadInput(f"{brief(key)}: must be a text or a number")
+    return {key: str(value) for key, value in given.items()}
+
+
 async def _object(request: Request) -> dict[str, Any]:
     try:
         value = json.loads(await request.body())
+    except RecursionError:
+        raise BadInput("the request is nested too deeply") from None
     except ValueError:
         raise BadInput("the request is not JSON") from None
     if not isinstance(value, dict):

@@ -1,5 +1,6 @@
-"""Who may ask: on loopback only pages of this server, elsewhere only who has the token."""
+"""Who may ask: only who has the token, on loopback too, since every user of a machine can reach its loopback."""
 
+import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, field
@@ -9,44 +10,65 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "gradveil_token"
+COOKIE = "gradveil"
 FORM_HEADER = "x-gradveil-form"
 LARGEST = 64 * 1024
 """Bytes of a request's body."""
+TOO_LARGE = f"the request is too large: at most {LARGEST} bytes are read"
 POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
 
 
+def fresh_token() -> str:
+    """Give a token that nobody can guess: 256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def same(given: str, known: str) -> bool:
+    """Compare two secrets in a time that does not tell where they differ."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+
+
+def cookie_name(host: str) -> str:
+    """Name the cookie after the port: browsers keep one jar for all ports of a host."""
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}-{port}" if port.isdecimal() else COOKIE
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """hosts: the Host headers that are answered, None for all. token: what every request must bring, None on loopback.
+    """hosts: the Host headers that are answered, None for all. token: what every visitor must bring once.
 
     form: what every request that changes something must bring; only pages of this server know it.
     """
 
     hosts: frozenset[str] | None
-    token: str | None = None
-    form: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    token: str = field(default_factory=fresh_token)
+    form: str = field(default_factory=fresh_token)
 
-    def objection(self, method: str, headers: Headers, cookie: str | None) -> tuple[int, str] | None:
-        """Say why a request is turned away, if it is."""
-        host = headers.get("host", "")
-        if self.hosts is not None and host not in self.hosts:
-            return 421, "this host name is not served"
-        if self.token is not None and not (cookie and hmac.compare_digest(cookie.encode(), self.token.encode())):
-            return 401, "a token is needed: open the address with ?token=..."
-        if method in ("GET", "HEAD"):
-            return None
+    @property
+    def session(self) -> str:
+        """What the cookie holds: it follows from the token, and the token does not follow from it."""
+        return hmac.new(self.token.encode(), b"gradveil session", hashlib.sha256).hexdigest()
+
+    def objection(self, method: str, headers: Headers, cookie: str) -> tuple[int, str] | None:
+        """Say why a request to a served host is turned away, if it is."""
+        if not same(cookie, self.session):
+            return 401, "a token is needed: open the address that `gradveil serve` printed, which ends in ?token=..."
+        return None if method in ("GET", "HEAD") else self._objection_to_a_change(headers)
+
+    def _objection_to_a_change(self, headers: Headers) -> tuple[int, str] | None:
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
             return 403, "another website may not do this"
-        if not hmac.compare_digest(headers.get(FORM_HEADER, "").encode(), self.form.encode()):
+        if not same(headers.get(FORM_HEADER, ""), self.form):
             return 403, "the form's token is missing or old; load the page again"
-        if int(headers.get("content-length") or LARGEST + 1) > LARGEST:
-            return 413, f"at most {LARGEST} bytes are read"
-        return None
+        length = headers.get("content-length", "")
+        if not (length.isascii() and length.isdecimal()):
+            return 411, "the request does not say how long it is"
+        return (413, TOO_LARGE) if len(length) > len(str(LARGEST)) or int(length) > LARGEST else None
 
 
 class Guard:
@@ -57,29 +79,51 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or turn it away."""
+        if scope["type"] == "websocket":  # there are none, so nobody may open one
+            return await send({"type": "websocket.close", "code": 1008})
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
-        refusal = self._entered(scope) or self._refusal(scope)
+        refusal = self._elsewhere(scope) or self._entered(scope) or self._refusal(scope)
         await (refusal or self._app)(scope, _limited(receive), _with_headers(send))
 
-    def _entered(self, scope: Scope) -> Response | None:
-        """Let whoever brings the token in the address in, and take it out of the address."""
-        given = QueryParams(scope["query_string"]).get("token")
-        known = self._rules.token
-        if given is None or known is None or not hmac.compare_digest(given.encode(), known.encode()):
+    def _elsewhere(self, scope: Scope) -> Response | None:
+        """Turn away who asks for another host: a website may have pointed its own name to this address."""
+        hosts = self._rules.hosts
+        if hosts is None or Headers(scope=scope).get("host", "") in hosts:
             return None
-        answer = RedirectResponse(scope["path"] or "/", status_code=303)
-        answer.set_cookie(COOKIE, known, httponly=True, samesite="strict")
-        return answer
+        return answer(scope, 421, "this host name is not served")
+
+    def _entered(self, scope: Scope) -> Response | None:
+        """Exchange the token in an address for a cookie, and take it out of the address."""
+        given = QueryParams(scope["query_string"]).get("token")
+        if given is None or scope["method"] not in ("GET", "HEAD") or not same(given, self._rules.token):
+            return None
+        entered = RedirectResponse(_without_token(scope), status_code=303)
+        name = cookie_name(Headers(scope=scope).get("host", ""))
+        entered.set_cookie(name, self._rules.session, httponly=True, samesite="strict")
+        return entered
 
     def _refusal(self, scope: Scope) -> Response | None:
         request = Request(scope)
-        found = self._rules.objection(scope["method"], request.headers, request.cookies.get(COOKIE))
-        if found is None:
-            return None
-        status, sentence = found
-        wants_json = scope["method"] not in ("GET", "HEAD")
-        return JSONResponse({"error": sentence}, status) if wants_json else PlainTextResponse(sentence + "\n", status)
+        cookie = request.cookies.get(cookie_name(request.headers.get("host", "")), "")
+        found = self._rules.objection(scope["method"], request.headers, cookie)
+        return None if found is None else answer(scope, *found)
+
+
+def answer(scope: Scope, status: int, sentence: str) -> Response:
+    """Give one sentence: as text to who reads a page, as JSON to a form."""
+    sentence = sentence.encode("utf-8", "backslashreplace").decode()
+    if scope["method"] in ("GET", "HEAD"):
+        return PlainTextResponse(sentence + "\n", status)
+    return JSONResponse({"error": sentence}, status)
+
+
+def _without_token(scope: Scope) -> str:
+    """Give the address as it was sent, on this server whatever it says, without the token."""
+    path = "/" + (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").lstrip("/\\")
+    parts = scope["query_string"].decode("latin-1").split("&")
+    rest = "&".join(part for part in parts if part.partition("=")[0] != "token")
+    return f"{path}?{rest}" if rest else path
 
 
 def _limited(receive: Receive) -> Receive:

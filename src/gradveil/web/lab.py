@@ -22,6 +22,7 @@ from gradveil.privacy.schedule import Constant
 from gradveil.reports.exhibits import Exhibit
 from gradveil.reports.selection import exhibit_of
 from gradveil.surface import Surface
+from gradveil.web.refusals import brief
 
 DATASETS = ("digits", "mnist", "cifar10", "lfw")
 METHOD_NAMES = ("non-private", "fed-cdp", "fed-alpha-cdp", "fed-sdp-client", "pruning", "dssgd")
@@ -44,20 +45,22 @@ class Question:
         """Read a form, strictly."""
         for key, known in (("dataset", DATASETS), ("method", METHOD_NAMES), ("attack", ATTACK_NAMES)):
             if given.get(key) not in known:
-                raise BadInput(f"{key} = {given.get(key)!r}: must be one of {', '.join(known)}")
+                raise BadInput(f"{key} = {brief(given.get(key))}: must be one of {', '.join(known)}")
         picture, sigma = _number(given, "picture", int), _number(given, "sigma", float)
         if not 0 <= picture < PICTURES:
-            raise BadInput(f"picture = {picture}: must lie between 0 and {PICTURES - 1}")
+            raise BadInput(f"picture = {brief(picture)}: must lie between 0 and {PICTURES - 1}")
         if not 0 <= sigma <= 1000:
             raise BadInput(f"sigma = {sigma:g}: must lie between 0 and 1000")
         return Question(given["dataset"], picture, given["method"], sigma, given["attack"])
 
 
 def _number(given: dict[str, Any], key: str, kind: Any) -> Any:
+    value = given.get(key, "")
     try:
-        return kind(given.get(key, ""))
-    except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{key} = {given.get(key)!r}: must be a number") from None
+        return kind(str(value))
+    except (ValueError, OverflowError, RecursionError):
+        wanted = "a whole number" if kind is int else "a number"
+        raise BadInput(f"{key} = {brief(value)}: must be {wanted}") from None
 
 
 def answer(question: Question) -> dict[str, Any]:

@@ -45,6 +45,7 @@ const compare = find("compare");
 if (compare) compare.addEventListener("click", () => {
   const chosen = [...document.querySelectorAll("input[name=run]:checked")].map((box) => "run=" + encodeURIComponent(box.value));
   if (chosen.length < 2) complain("choose at least two runs to compare");
+  else if (chosen.length > Number(compare.dataset.most)) complain(`at most ${compare.dataset.most} runs can be compared on one page`);
   else location.href = "/compare?" + chosen.join("&");
 });
 

@@ -17,8 +17,10 @@ from gradveil import store
 from gradveil.data.sources import describe
 from gradveil.errors import BadInput
 from gradveil.experiments.self_attack import ROUND
-from gradveil.reports.card import JSON
 from gradveil.reports.evidence import Evidence, gather
+from gradveil.web.files import refuse_odd_files
+from gradveil.web.refusals import Damaged, NoSuchRun, brief, readable
+from gradveil.web.status import status
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 PID = ".process"
@@ -43,20 +45,26 @@ class Runs:
         """Give the runs by their paths below the folder, the newest first."""
         plans = [p for depth in (f"*/{store.PLAN}", f"*/*/{store.PLAN}") for p in self.root.glob(depth)]
         seen = [p for p in plans if not any(part.startswith(".") for part in p.relative_to(self.root).parts)]
-        newest = sorted(seen, key=lambda p: p.stat().st_mtime, reverse=True)
+        newest = sorted(seen, key=_changed, reverse=True)
         return [str(p.parent.relative_to(self.root)) for p in newest]
 
     def folder(self, name: str) -> Path:
         """Give the folder of a run; whatever lies elsewhere, or is none, is refused."""
-        root = self.root.resolve()
-        place = (root / name).resolve() if name.isprintable() else root
-        if root not in place.parents or not (place / store.PLAN).is_file():
-            raise BadInput(f"there is no run {name!r}")
-        return place
+        try:
+            root = self.root.resolve()
+            place = (root / name).resolve() if name.isprintable() else root
+            if root in place.parents and (place / store.PLAN).is_file():
+                return place
+        except (OSError, RuntimeError):  # a name that is too long, links in a circle
+            pass
+        raise NoSuchRun(f"there is no run {brief(name)}")
 
     def evidence(self, name: str) -> Evidence:
         """Read a run."""
-        return gather(self.folder(name))
+        folder = self.folder(name)
+        with readable(name):
+            refuse_odd_files(folder)
+            return gather(folder)
 
     def listed(self) -> list[dict[str, Any]]:
         """Tell of all runs; one that cannot be read is listed as such and hides no other."""
@@ -65,19 +73,22 @@ class Runs:
     def _told_or_not(self, name: str) -> dict[str, Any]:
         try:
             return self.told(name)
-        except (BadInput, OSError, KeyError, TypeError, ValueError):
+        except (NoSuchRun, Damaged):
+            shown = name.encode("utf-8", "backslashreplace").decode()  # names on a disk need not be text
             nothing = {"dataset": "", "method": "", "done": 0, "rounds": 0, "accuracy": None, "epsilon": ""}
-            return {"name": name, "state": "unreadable", **nothing}
+            return {"name": shown, "state": "unreadable", **nothing}
 
     def told(self, name: str) -> dict[str, Any]:
         """Tell how a run stands."""
-        return status(self.evidence(name), name, self._running(name))
+        run = self.evidence(name)
+        with readable(name):
+            return status(run, name, self._running(name))
 
     def start(self, wanted: Mapping[str, str]) -> str:
         """Start a run as the command line would; its own sentence is raised if it refuses."""
         name = wanted.get("name", "").strip() or time.strftime("run-%Y%m%d-%H%M%S")
         if not NAME.fullmatch(name):
-            raise BadInput(f"name = {name!r}: must be letters, digits, dots, - and _, at most 64")
+            raise BadInput(f"name = {brief(name)}: must be letters, digits, dots, - and _, at most 64")
         if (self.root / name).exists():
             raise BadInput(f"name = {name!r}: is taken")
         self._refuse_paths(wanted)
@@ -93,21 +104,25 @@ class Runs:
     def _refuse_paths(self, wanted: Mapping[str, str]) -> None:
         """Let a form name built-in datasets only: whoever may start a run here must not read any file by it."""
         try:
-            typed = tomllib.loads(wanted.get("plan", ""))
-        except tomllib.TOMLDecodeError as error:
+            typed = tomllib.loads(wanted.get("plan", "")).get("dataset", "")
+        except RecursionError:
+            raise BadInput("plan: is nested too deeply") from None
+        except ValueError as error:  # broken, or a number of too many digits
             raise BadInput(f"plan: is not TOML ({error})") from None
-        for given in (wanted.get("dataset", "").strip(), str(typed.get("dataset", ""))):
-            if given and given not in {source.name for source in describe()}:
-                raise BadInput(f"dataset = {given!r}: a page can only start runs on built-in datasets")
-        if any(not value.isprintable() for key, value in wanted.items() if key != "plan"):
-            raise BadInput("a field holds letters that cannot be printed")
+        for given in (wanted.get("dataset", "").strip(), typed):
+            if given and given not in [source.name for source in describe()]:
+                raise BadInput(f"dataset = {brief(given)}: a page can only start runs on built-in datasets")
+        for key, value in wanted.items():
+            if not (value if key != "plan" else "".join(value.split())).isprintable():
+                raise BadInput(f"{brief(key)}: holds letters that cannot be printed")
 
     def resume(self, name: str) -> None:
         """Go on with a run that was stopped."""
         folder = self.folder(name)
         if self._running(name):
             raise BadInput("it is running already")
-        attack = ["--attack"] if ROUND in store.watched(folder) else []  # it was to be attacked when it began
+        with readable(name):  # it was to be attacked if it was when it began
+            attack = ["--attack"] if ROUND in store.watched(folder) else []
         self._launch(name, ["run", "--resume", *attack, "--json", "--out", str(folder)])
 
     def stop(self, name: str) -> None:
@@ -125,14 +140,16 @@ class Runs:
     def _process(self, name: str) -> int | None:
         """Give the process that this page, or one before it, started for a run, while it lives."""
         record = self._sidecar(name, PID)
-        pid = int(record.read_text()) if record.exists() else 0
+        pid = process_number(record.read_text(errors="replace") if record.is_file() else "")
+        if pid is None:
+            return None
         try:
             os.kill(pid, 0)
-        except OSError:
+        except (OSError, OverflowError):
             return None
         line = Path(f"/proc/{pid}/cmdline")  # another process may have the number by now
         ours = not line.exists() or str(self.root / name).encode() in line.read_bytes()
-        return pid if pid and ours else None
+        return pid if ours else None
 
     def _sidecar(self, name: str, ending: str) -> Path:
         folder = self.root / name
@@ -155,11 +172,23 @@ class Runs:
             said = log.read_text(errors="replace").strip().split("\n")[-1].removeprefix("gradveil: ")
             for ending in (LOG, PID):
                 self._sidecar(name, ending).unlink()
-            raise BadInput(said)
+            raise BadInput(said or f"the run ended before it began (exit code {process.poll()})")
 
     def _began(self, name: str) -> bool:
         folder = self.root / name
         return (folder / store.PLAN).exists() and store.held(folder)
+
+
+def process_number(text: str) -> int | None:
+    """Read the number of one process; 0 and -1, which a signal takes for many processes, and anything odd are none."""
+    return int(text) if re.fullmatch(r"[1-9][0-9]{0,9}", text) else None
+
+
+def _changed(plan: Path) -> float:
+    try:
+        return plan.stat().st_mtime
+    except OSError:  # it was taken away since it was found, or is a link to nothing
+        return 0.0
 
 
 class _PlanFile:
@@ -176,35 +205,3 @@ class _PlanFile:
 
     def __exit__(self, *error: object) -> None:
         self._path.unlink(missing_ok=True)
-
-
-def _spent(run: Evidence) -> str:
-    """Say what is spent, by whose account and for which unit; the result once there is one, else the last account."""
-    accounts = [(line["round"] + 1, line["spent"]) for line in run.lines if line.get("spent") is not None]
-    t, held = (len(run.lines), run.guarantee) if run.guarantee is not None else (accounts or [(0, None)])[-1]
-    if held is None:
-        return "not accounted yet"
-    against = f"against {held['threat_model']}, one {held['unit']}, delta {held['delta']:g}, after round {t}"
-    if held["accountant"] != "pld":
-        against = f"as the paper accounts, not a guarantee, after round {t}"
-    return f"{held['epsilon']:.2f} ({against})" if held["finite"] else f"none finite ({against})"
-
-
-def status(run: Evidence, name: str, running: bool) -> dict[str, Any]:
-    """Say how a run stands, in numbers and words for the page."""
-    last = run.lines[-1] if run.lines else None
-    done, seconds = len(run.lines), [line["seconds"] for line in run.lines[-10:]]
-    finished = run.result is not None and (run.folder / JSON).exists() and not running
-    return {
-        "name": name,
-        "dataset": Path(run.plan.dataset).name,
-        "method": run.method,
-        "state": "finished" if finished else ("running" if running else "stopped"),
-        "rounds": run.plan.rounds,
-        "done": done,
-        "accuracy": None if last is None else last["accuracy"],
-        "epsilon": _spent(run),
-        "seconds_left": (run.plan.rounds - done) * sum(seconds) / len(seconds) if running and seconds else None,
-        "attacks": len(run.attacks),
-        "curve": [[line["round"] + 1, line["accuracy"]] for line in run.lines],
-    }

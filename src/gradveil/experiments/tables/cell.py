@@ -7,6 +7,10 @@ from typing import Any
 
 from gradveil.experiments.tables.works import Work
 
+SHARES = ("accuracy", "success", "which of 10")
+"""Measures between 0 and 1."""
+SHARE_DIGITS = 3
+"""Decimals that the paper gives shares that are not whole."""
 WITHIN = 2.0
 """How many standard errors the published value may lie from ours."""
 REASONS = {
@@ -131,7 +135,7 @@ def fill(cell: Cell, answer: Answer | None, hindrance: str | None = None) -> Fil
 
 
 def _compared(cell: Cell, answer: Answer, ours: float, published: float) -> Filled:
-    half_digit = 0.5 * 10.0 ** -(cell.digits or 0)
+    half_digit = 0.5 * 10.0 ** -_rounded_to(cell)
     if cell.exact:
         same = abs(ours - published) <= half_digit * (1 + 1e-9)
     elif answer.error is None or answer.error > abs(published):
@@ -139,6 +143,13 @@ def _compared(cell: Cell, answer: Answer, ours: float, published: float) -> Fill
     else:
         same = abs(ours - published) <= WITHIN * answer.error + half_digit
     return Filled(cell, answer, Verdict.AGREES if same else Verdict.DIFFERS, None)
+
+
+def _rounded_to(cell: Cell) -> int:
+    """Give the decimals that the paper rounded to: "1" among shares such as 0.973 is 1.000, not all above a half."""
+    digits = cell.digits or 0
+    is_share = cell.measure in SHARES or cell.measure.startswith("accuracy after ")
+    return SHARE_DIGITS if is_share and digits == 0 else digits
 
 
 def counts(filled: list[Filled]) -> dict[str, int]:

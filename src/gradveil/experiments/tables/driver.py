@@ -9,7 +9,7 @@ from gradveil.errors import BadInput
 from gradveil.experiments.tables.cell import Cell, Filled, Table, fill
 from gradveil.experiments.tables.measures import FEWEST, measured
 from gradveil.experiments.tables.scale import Scale, is_stand_in
-from gradveil.experiments.tables.works import Attacked, Record, Training, Work
+from gradveil.experiments.tables.works import Attacked, Record, Training, Work, dataset_of, seeded
 from gradveil.experiments.tables.workshop import Workshop
 
 BUDGETS = {"gradinv": 4800, "map": 20}
@@ -57,32 +57,34 @@ class Driver:
             if not records:
                 return fill(cell, None, "time")
         except BadInput as error:
-            if cell.work.dataset is None or cell.work.dataset not in self._missing(cell.work, str(error)):
+            if dataset_of(cell.work) not in self._missing(cell.work, str(error)):
                 raise
             return fill(cell, None, "data")
         return fill(cell, measured(cell.measure, records), self._hindrance(cell, cell.work, records))
 
     def picture(self, work: Work) -> Path | None:
         """Find the picture of an attack that was made, if there is one."""
-        if work.dataset is None or self.workshop.lacks(work.dataset):
+        name = dataset_of(work)
+        if name is None or self.workshop.lacks(name):
             return None
         path = self.workshop.shelf.picture(self.workshop.key(work))
         return path if path.exists() else None
 
     def _repeats(self, work: Work) -> list[Work]:
         """Give a work for every seed; what is trained as the paper does is repeated often enough for an error."""
-        whole = isinstance(work, Training) and work.dataset in self.scale.whole
-        return list(dict.fromkeys(work.seeded(seed) for seed in range(max(self.seeds, FEWEST if whole else 1))))
+        whole = isinstance(work, Training) and dataset_of(work) in self.scale.whole
+        return list(dict.fromkeys(seeded(work, seed) for seed in range(max(self.seeds, FEWEST if whole else 1))))
 
     def _missing(self, work: Work, sentence: str) -> dict[str, str]:
         """Remember which dataset could not be found; another complaint about a work is not about data."""
-        name = work.dataset
+        name = dataset_of(work)
         if name is not None and self.workshop.lacks(name):
             self.lacking[name] = sentence
         return self.lacking
 
     def _hindrance(self, cell: Cell, work: Work, records: list[Record]) -> str | None:
-        if work.dataset is not None and is_stand_in(self.workshop.data(work.dataset)):
+        name = dataset_of(work)
+        if name is not None and is_stand_in(self.workshop.data(name)):
             return "stand-in"
         short = isinstance(work, Attacked) and (self.scale.small or cut_short(work, records, cell.measure))
         return "smaller" if short else None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.experiments.tables.cell import Answer
+from gradveil.experiments.tables.training_records import share_error
 from gradveil.experiments.tables.works import Record
 
 Measure = Callable[[list[Record]], Answer]
@@ -28,9 +29,18 @@ def _trained(records: list[Record], values: list[float | None]) -> Answer:
         return Answer("diverged", n=len(values), guarantee=guarantee, few=few)
     spread = _spread(there)
     # All seeds are tested on the same examples, so their error does not fall with the number of seeds.
-    within = float(np.mean([r["accuracy_error"] for r in records])) ** 2
+    within = float(np.mean([share_error(v, _tested_on(r)) for v, r in zip(there, records, strict=True)])) ** 2
     error = math.sqrt(within + (spread or 0.0) ** 2 / len(there))
     return Answer(float(np.mean(there)), error, len(there), spread, guarantee, few)
+
+
+def _tested_on(record: Record) -> float:
+    """Give the number of test examples n: a record holds only the final accuracy a and e^2 = max(a (1 - a), 1/n) / n.
+
+    Where a (1 - a) is the larger, n = a (1 - a) / e^2, which is then at least 1 / e; else n = 1 / e, which is larger.
+    """
+    a, e = record["accuracy"], record["accuracy_error"]
+    return float(max(a * (1 - a) / e**2, 1 / e))
 
 
 def _spread(values: list[float]) -> float | None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradveil.data.dataset import Dataset
-from gradveil.errors import BadInput
 from gradveil.experiments import scenes
 from gradveil.experiments.settings import PRESETS
 from gradveil.experiments.tables.works import Attacked
@@ -103,13 +102,6 @@ SCALES = {
         Scale(name="paper"),
     )
 }  # fmt: skip
-
-
-def scale_named(name: str) -> Scale:
-    """Find a scale by its name."""
-    if name not in SCALES:
-        raise BadInput(f"scale = {name!r}: must be one of {', '.join(SCALES)}")
-    return SCALES[name]
 
 
 def is_stand_in(dataset: Dataset) -> bool:

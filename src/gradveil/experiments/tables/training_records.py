@@ -14,7 +14,7 @@ def trained(run: Run) -> Record:
     return {
         "accuracy": accuracy,
         "held_out": _held_out(run),
-        "accuracy_error": math.sqrt(max(accuracy * (1 - accuracy), 1 / n) / n),
+        "accuracy_error": share_error(accuracy, n),
         "majority": run.dataset.majority_baseline(),
         "rounds": run.state.round,
         "seconds": run.seconds,
@@ -24,6 +24,11 @@ def trained(run: Run) -> Record:
         "plan_sha256": codec.digest(run.plan),
         "diverged": False,
     }
+
+
+def share_error(share: float, n: float) -> float:
+    """Give the standard error of a share of n independent examples; never below that of one example in n."""
+    return math.sqrt(max(share * (1 - share), 1 / n) / n)
 
 
 def _held_out(run: Run) -> float | None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from gradveil import codec
 from gradveil.attacks.zoo import ATTACKS
@@ -14,42 +14,15 @@ FORMAT = 1
 """Raise it when what a record holds, or how it is computed, changes: older records are then not found any more."""
 
 
-class Work(Protocol):
-    """Something to be done once, whatever number of cells ask for it."""
-
-    @property
-    def dataset(self) -> str | None:
-        """Name the dataset that it needs, if any."""
-
-    def seeded(self, seed: int) -> "Work":
-        """Give the same work with another seed; arithmetic stays as it is."""
-
-
-class _OfPlan:
-    """A work whose data and seed are those of its plan."""
-
-    __slots__ = ()
-    plan: Plan
-
-    @property
-    def dataset(self) -> str | None:
-        """Name the plan's dataset."""
-        return self.plan.dataset
-
-    def seeded(self, seed: int) -> Any:
-        """Change the plan's seed."""
-        return replace(self, plan=replace(self.plan, seed=seed))  # type: ignore[type-var]
-
-
 @dataclass(frozen=True, slots=True)
-class Training(_OfPlan):
+class Training:
     """Train a plan to its end and keep the curve."""
 
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned(_OfPlan):
+class Tuned:
     """Try learning rates for some rounds on examples held out of training, then train the plan with the best."""
 
     plan: Plan
@@ -58,14 +31,14 @@ class Tuned(_OfPlan):
 
 
 @dataclass(frozen=True, slots=True)
-class Timed(_OfPlan):
+class Timed:
     """Measure the seconds of a local iteration of one client, with compilation left out."""
 
     plan: Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attacked(_OfPlan):
+class Attacked:
     """Attack some clients of a plan: on a fresh network, or after `round` rounds of training if that is given.
 
     start, distance: other parts than the attack's own, by name (see workshop.py).
@@ -73,50 +46,25 @@ class Attacked(_OfPlan):
 
     plan: Plan
     surface: int
-    view: str = "released"
     attack: str = "cpl"
     iterations: int | None = None
     victims: int = 10
-    rule: str = "default"
     start: str | None = None
     distance: str | None = None
     round: int | None = None
     beside: bool = True
     seed: int = 0
 
-    def seeded(self, seed: int) -> Any:
-        """Change the network, the victims and the starts."""
-        return replace(self, seed=seed, plan=replace(self.plan, seed=seed))
-
 
 @dataclass(frozen=True, slots=True)
-class Sound(_OfPlan):
+class Sound:
     """Account a whole plan soundly without training it."""
 
     plan: Plan
 
-    def seeded(self, seed: int) -> Any:
-        """Stay as it is."""
-        return self
-
-
-class _Arithmetic:
-    """A work that needs no data and no seed."""
-
-    __slots__ = ()
-
-    @property
-    def dataset(self) -> str | None:
-        """Need none."""
-        return None
-
-    def seeded(self, seed: int) -> Any:
-        """Stay as it is."""
-        return self
-
 
 @dataclass(frozen=True, slots=True)
-class Account(_Arithmetic):
+class Account:
     """Give the epsilon of an accountant for steps of one sigma."""
 
     accountant: str
@@ -127,7 +75,7 @@ class Account(_Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class Exhausted(_Arithmetic):
+class Exhausted:
     """Give the round in which a decaying sigma first spends more than `budget`, by the schedules behind the paper's."""
 
     accountant: str
@@ -139,7 +87,7 @@ class Exhausted(_Arithmetic):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting(_Arithmetic):
+class Setting:
     """Give a number that the settings of a dataset hold: local_steps, batch, rounds, client_size."""
 
     of: str
@@ -153,14 +101,31 @@ class Size:
     of: str
     name: str
 
-    @property
-    def dataset(self) -> str | None:
-        """Need the data."""
-        return self.of
 
-    def seeded(self, seed: int) -> "Size":
-        """Stay as it is."""
-        return self
+Work = Training | Tuned | Timed | Attacked | Sound | Account | Exhausted | Setting | Size
+"""Something to be done once, whatever number of cells ask for it."""
+
+
+def dataset_of(work: Work) -> str | None:
+    """Name the dataset that a work needs, if any."""
+    match work:
+        case Training(plan) | Tuned(plan) | Timed(plan) | Attacked(plan=plan) | Sound(plan):
+            return plan.dataset
+        case Size():
+            return work.of
+        case Account() | Exhausted() | Setting():
+            return None
+
+
+def seeded(work: Work, seed: int) -> Work:
+    """Give the same work with another seed; what is only reckoned stays as it is."""
+    match work:
+        case Training() | Tuned() | Timed():
+            return replace(work, plan=replace(work.plan, seed=seed))
+        case Attacked():  # another network, other victims and other starts
+            return replace(work, seed=seed, plan=replace(work.plan, seed=seed))
+        case Sound() | Account() | Exhausted() | Setting() | Size():
+            return work
 
 
 def key_of(work: Work, data: str) -> str:

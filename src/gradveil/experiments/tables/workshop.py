@@ -36,6 +36,7 @@ from gradveil.experiments.tables.works import (
     Training,
     Tuned,
     Work,
+    dataset_of,
     key_of,
 )  # fmt: skip
 from gradveil.federation.engine import Population
@@ -50,6 +51,10 @@ STARTS: dict[str, Any] = {
     "constant": Constant(0.5), "class mean": ClassMean(),
 }  # fmt: skip
 DISTANCES: dict[str, Any] = {"squared L2": SquaredL2(), "cosine": Cosine(), "likelihood": Likelihood()}
+
+
+SEEN = "released"
+"""What the attacks of all tables read."""
 
 
 class Unattackable(Exception):
@@ -97,7 +102,8 @@ class Workshop:
 
     def key(self, work: Work) -> str:
         """Name the record of a work."""
-        return key_of(work, "" if work.dataset is None else self.digest(work.dataset))
+        name = dataset_of(work)
+        return key_of(work, "" if name is None else self.digest(name))
 
     def digest(self, name: str) -> str:
         """Give the digest of a dataset, which takes a moment and is asked for often."""
@@ -125,8 +131,6 @@ class Workshop:
                 return {"value": arithmetic.setting(work)}
             case Size():
                 return {"value": arithmetic.size(work.name, self.data(work.of))}
-            case _:
-                raise TypeError(f"nobody does {type(work).__name__}")
 
     def train(self, plan: Plan, watch: frozenset[int] = frozenset()) -> Record:
         """Train in the shelf's folder for this plan, from its checkpoint if there is one."""
@@ -179,9 +183,7 @@ class Workshop:
         except Unattackable:
             return {"per_victim": [], "success_rate": None, "candidates": []}
         self.tell(f"{work.attack} against {work.plan.method.name} on {work.plan.dataset}, surface {work.surface}")
-        outcome = attacking.attack(
-            scene, replace(value, **changes), work.victims, work.rule, work.seed, beside=work.beside
-        )
+        outcome = attacking.attack(scene, replace(value, **changes), work.victims, seed=work.seed, beside=work.beside)
         if self.draw is not None and scene.dataset.is_image:
             store.write(self.shelf.picture(self.key(work)), self.draw(outcome))
         return outcome.record
@@ -189,14 +191,14 @@ class Workshop:
     def _scene(self, work: Attacked) -> Scene:
         dataset, surface = self.data(work.plan.dataset), Surface(work.surface)
         if work.round is None:
-            tap = Tap(surface, work.view, surface is Surface.EXAMPLE and work.plan.batch == 1)
+            tap = Tap(surface, SEEN, surface is Surface.EXAMPLE and work.plan.batch == 1)
             return scenes.fresh(work.plan, dataset, tap)
         # Plans that differ only in their last round share a start, so each round is attacked in a run that ends there.
         plan = replace(work.plan, rounds=max(1, work.round))
         if self.train(plan, watch=frozenset({0, work.round}))["diverged"]:
             raise Unattackable(f"training diverged before round {work.round}")
         folder = self.shelf.run_folder(self.key(Training(plan)))
-        return scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, work.view), (work.round,))
+        return scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, SEEN), (work.round,))
 
 
 def _adversary(plan: Plan) -> str:

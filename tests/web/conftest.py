@@ -1,0 +1,87 @@
+"""A folder with two runs, a client that was let in, and a real server: shared by the tests of the live page."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from starlette.testclient import TestClient
+
+from gradveil.cli.main import main
+from gradveil.web.app import make
+from gradveil.web.guard import FORM_HEADER, Rules
+from gradveil.web.shelf import Runs
+
+HOST = "127.0.0.1:8765"
+SMALL = {
+    "dataset": "synthetic", "method": "fed-cdp", "clients": "4", "cohort": "4", "client-size": "40", "batch": "4",
+    "local-steps": "2", "rounds": "2",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def small():
+    """The fields of a form that start a run of a second."""
+    return SMALL
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A folder with two runs, made once."""
+    root = tmp_path_factory.mktemp("runs")
+    flags = [part for key, value in SMALL.items() for part in (f"--{key}", value)]
+    for name in ("one", "two"):
+        assert main(["run", *flags, "--attack", "--json", "--out", str(root / name)]) == 0
+    return root
+
+
+@pytest.fixture
+def client():
+    """Give clients of the server of a folder, let in unless `enter` is False."""
+
+    def made(root, rules=None, enter=True):
+        rules = rules or Rules(frozenset({HOST}))
+        asked = TestClient(make(Runs(root), rules), base_url=f"http://{HOST}", raise_server_exceptions=False)
+        asked.rules = rules
+        if enter:
+            asked.get(f"/?token={rules.token}", follow_redirects=False)
+        return asked
+
+    return made
+
+
+@pytest.fixture
+def post():
+    """Send a form as a page of the server would."""
+
+    def sent(asked, address, content, **headers):
+        held = {FORM_HEADER: asked.rules.form, "origin": f"http://{HOST}"}
+        return asked.post(address, json=content, headers=held | headers)
+
+    return sent
+
+
+@contextmanager
+def serving(root, *options, environment=None):
+    """Start a real `gradveil serve` and give its process, port and the address that it printed."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "gradveil", "serve", str(root), "--port", str(port), *options]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
+    try:
+        line = server.stderr.readline()
+        yield server, port, re.search(r"http://\S+", line).group(0) if "http://" in line else line
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.communicate(timeout=30)
+
+
+@pytest.fixture
+def served():
+    """Start real servers, as a context."""
+    return serving
