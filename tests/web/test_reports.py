@@ -52,14 +52,12 @@ def test_a_report_is_made_once_while_its_run_stays_as_it_is(client, root, made):
 def test_a_changed_run_gives_a_new_report(client, root, made):
     asked = client(root)
     before = asked.get("/report/one").text
-    path = root / "one" / "metrics.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text(lines[0].replace('"accuracy": ', '"accuracy": 0.123 , "was": '))
-    after = asked.get("/report/one").text
+    (root / "one").rename(root / "first")
+    shutil.copytree(root / "two", root / "one")
+    assert asked.get("/report/one").text != before
     assert made == [["one"], ["one"]]
-    assert "0.123" in after
-    assert "0.123" not in before
-    path.write_text("".join(lines))
+    shutil.rmtree(root / "one")
+    (root / "first").rename(root / "one")
     assert asked.get("/report/one").text == before
     assert len(made) == 2
 

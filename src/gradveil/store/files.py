@@ -96,7 +96,9 @@ def read_toml(path: Path) -> Record:
     """Read a TOML file; a missing or broken one is bad input."""
     try:
         return tomllib.loads(read(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise BadInput(f"{str(path)!r}: is nested too deep to be read") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{str(path)!r}: is not TOML ({error})") from None
 
 
@@ -104,7 +106,9 @@ def parsed(text: str | bytes, where: str) -> Record:
     """Read a JSON object; anything else is bad input."""
     try:
         value = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise BadInput(f"{where}: is nested too deep to be read") from None
+    except ValueError as error:
         raise BadInput(f"{where}: is not JSON ({error})") from None
     if not isinstance(value, dict):
         raise BadInput(f"{where}: a JSON object is expected, not {type(value).__name__}")
