@@ -129,7 +129,12 @@ class Retry:
 
 
 def conduct(grid: Any, folder: Path, after_round: Callable[[], None] = lambda: None) -> None:
-    """Train the run of a folder to its end; how it ended is written beside it."""
+    """Train the run of a folder to its end; how it ended is written beside it.
+
+    Where another process is at it, nothing is to do, and what that one writes is left alone.
+    """
+    if store.held(folder):
+        return
     # Why a link broke would be found nowhere else.
     getLogger("flwr").addHandler(FileHandler(folder / LOG, delay=True))
     tell(folder, RUNNING)
@@ -139,6 +144,8 @@ def conduct(grid: Any, folder: Path, after_round: Callable[[], None] = lambda: N
             tell(folder, RUNNING)
             after_round()
         runner.conclude(run)
+    except store.Busy:
+        return
     except (AnswerIsNo, BadInput, TooFew) as error:
         tell(folder, FAILED, str(error))
     except Exception as error:

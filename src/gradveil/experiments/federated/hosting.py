@@ -36,6 +36,8 @@ def open_server(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...], say: 
 
 def begin(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> None:
     """Start what executes the run of a folder."""
+    if store.held(folder):
+        raise store.Busy(f"out = {str(folder)!r}: another process is writing this run")
     with processes.owner_only():
         tell(folder, "starting")
     hands.start(CONDUCTOR, places.conductor(folder.resolve()))
