@@ -159,6 +159,8 @@ def node(
 
     if policy is None:
         raise BadInput("policy: a node needs one, or it would answer any order; `gradveil federate policy` writes one")
+    if not server.rpartition(":")[2].isdigit() or ":" not in server:
+        raise BadInput(f"server = {server!r}: must be HOST:PORT")
     settings = NodeSettings(
         data=str(Path(data).resolve()) if Path(data).exists() else data,
         state=str(state.resolve()),

@@ -170,6 +170,26 @@ def healthy(places: ServerPlaces) -> bool:
         link.close()
 
 
+def unreachable(server: str, ca: Path) -> str | None:
+    """Say why a server (host:port) that must be known by this CA cannot be reached, if so."""
+    host, _, port = server.rpartition(":")
+    trust = ssl.create_default_context(cafile=str(ca))
+    try:
+        with (
+            socket.create_connection((host, int(port)), timeout=5) as link,
+            trust.wrap_socket(link, server_hostname=host),
+        ):
+            return None
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"the certificate of the server at {server} is not one that the CA in {ca} signed ({error.verify_message})"
+        )
+    except ssl.SSLError:
+        return f"who answers at {server} does not speak TLS"
+    except OSError as error:
+        return f"nobody answers at {server} ({error.strerror or error})"
+
+
 @contextmanager
 def owner_only() -> Iterator[None]:
     """Let files and folders that are made meanwhile be readable by their owner alone."""

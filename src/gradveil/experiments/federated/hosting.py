@@ -109,12 +109,9 @@ STEADY = 5.0
 CONNECTED = "SuperNode ID:"
 """What a SuperNode writes once the server has taken it."""
 REFUSALS = {
-    "CERTIFICATE_VERIFY_FAILED": "the certificate of the server at {server} is not signed by the CA in {ca}",
     "Failed to activate SuperNode": "the server at {server} does not take the key {key}: it is not registered there, "
     "or a node with this key was there less than a minute ago",
     "address already in use": "port {runtime} of this host is taken; choose another --runtime-port",
-    "Connection refused": "nobody answers at {server}",
-    "Name or service not known": "the name of the server {server} is not known",
 }
 """What Flower writes when a SuperNode is refused, and what that means."""
 
@@ -135,11 +132,13 @@ def _start(hands: Crew, places: NodePlaces) -> Life:
 
 
 def _reason(hands: Crew, places: NodePlaces, life: Life, ended: list[str]) -> str:
-    """Say in a sentence why a node is not there, from what its SuperNode wrote in this life."""
+    """Say why a node is not there: from what its SuperNode wrote in this life, or by trying the server."""
     if ended == ["worker"]:
         return f"the worker ended: {hands.last_words('worker')}"
     said = hands.said_since("supernode", life.began)
     for mark, sentence in REFUSALS.items():
-        if mark.lower() in said.lower():
-            return sentence.format(server=places.server, ca=places.ca, key=places.key, runtime=places.runtime)
-    return f"the SuperNode ended ({hands.log('supernode')} says why)" if ended else f"no answer from {places.server}"
+        if mark in said:
+            return sentence.format(server=places.server, key=places.key, runtime=places.runtime)
+    return processes.unreachable(places.server, places.ca) or (
+        f"the SuperNode ended ({hands.log('supernode')} says why)" if ended else "the SuperNode is not ready yet"
+    )
