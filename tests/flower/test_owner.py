@@ -290,13 +290,13 @@ def refused(address, tmp_path, key, ca, retry=3):
 def test_a_node_with_an_unregistered_key_says_so_and_ends(seen, tmp_path):
     credentials.make(tmp_path / "other", ["localhost", "127.0.0.1"], ["stranger"])
     done = refused(
-        seen.here.server.address, tmp_path, tmp_path / "other" / "stranger.key", seen.here.nodes["site-0"].ca, retry=45
+        seen.here.server.address, tmp_path, tmp_path / "other" / "stranger.key", seen.here.nodes["site-0"].ca, retry=25
     )
     assert done.returncode == 1, done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert "does not take the key" in last
     assert "not registered" in last
-    assert "given up after 45 s" in last
+    assert "given up after 25 s" in last
 
 
 def test_a_node_that_trusts_another_ca_says_so_and_ends(seen, tmp_path):

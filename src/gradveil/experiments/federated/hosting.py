@@ -83,12 +83,13 @@ def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
     started again; AnswerIsNo with the reason if the server has not taken it within `patience` seconds.
     """
     processes.write_secret(places.secret)
-    lost = time.monotonic()  # since when the server has not had this node
+    # Since when the server has not had this node, and where in the log that begins.
+    lost, since = time.monotonic(), hands.length("supernode")
     life = _start(hands, places)
     while True:
         time.sleep(POLL)
         if life.connected:
-            lost = time.monotonic()
+            lost, since = time.monotonic(), hands.length("supernode")
         elif CONNECTED in hands.said_since("supernode", life.began):
             life = replace(life, connected=True)
             say(f"connected to {places.server}; orders are taken")
@@ -96,7 +97,7 @@ def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
         overdue = time.monotonic() - lost > patience
         if not ended and not overdue:
             continue
-        reason = _reason(hands, places, life, ended)
+        reason = _reason(hands, places, since, ended)
         if overdue:
             raise AnswerIsNo(f"{reason}; given up after {patience:g} s (--retry)")
         say(f"{reason}; tried again in {STEADY:g} s")
@@ -131,11 +132,11 @@ def _start(hands: Crew, places: NodePlaces) -> Life:
     return life
 
 
-def _reason(hands: Crew, places: NodePlaces, life: Life, ended: list[str]) -> str:
-    """Say why a node is not there: from what its SuperNode wrote in this life, or by trying the server."""
+def _reason(hands: Crew, places: NodePlaces, since: int, ended: list[str]) -> str:
+    """Say why a node is not there: from what its SuperNode wrote since it was, or by trying the server."""
     if ended == ["worker"]:
         return f"the worker ended: {hands.last_words('worker')}"
-    said = hands.said_since("supernode", life.began)
+    said = hands.said_since("supernode", since)
     for mark, sentence in REFUSALS.items():
         if mark in said:
             return sentence.format(server=places.server, key=places.key, runtime=places.runtime)
