@@ -115,21 +115,21 @@ def identity(monkeypatch):
     monkeypatch.setattr("gradveil.engines.flower.engine.POLL", 0.0)
 
 
-ANY = Policy(allow_seeded=True)
+ANY = Policy(allow_seeded=True, allow_no_guarantee=True)
 
 
 @pytest.fixture
 def federation(tmp_path):
     """Make the engine of a plan over three nodes in memory: engine, grid."""
 
-    def make(plan, policy=ANY, own=False, before=lambda t, cohort: None):
+    def make(plan, policy=ANY, own=False, before=lambda t, cohort: None, **options):
         sites = {
             name: Site(data(own), policy, Spending(tmp_path / name / "spending.json"), None if own else (i, 3))
             for i, name in enumerate(NODES)
         }
         grid = MemoryGrid(sites)
         roster = Roster(NODES, deadline=10.0, patience=30.0, gathering=5.0)
-        return Flower(plan, data(own), grid, roster, before, clock=lambda: grid.now), grid
+        return Flower(plan, data(own), grid, roster, before, clock=lambda: grid.now, **options), grid
 
     return make
 

@@ -76,5 +76,5 @@ def test_epsilon_counts_only_the_noise_of_those_who_must_answer(plan, tiny):
 def test_whoever_finds_the_folder_held_does_nothing(folder, federation, plan):
     conduct.tell(folder, "running", "by another")
     with store.locked(folder):
-        conduct.conduct(None, {"folder": str(folder)})
+        conduct.conduct(None, folder)
     assert store.read_json(folder / conduct.STATUS)["sentence"] == "by another"

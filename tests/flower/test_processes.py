@@ -22,6 +22,7 @@ from gradveil.engines.vectorized import Vectorized
 from gradveil.experiments.federated import conduct, hosting
 from gradveil.experiments.federated.conduct import Federation
 from gradveil.experiments.federated.local import local
+from gradveil.experiments.federated.policy import Policy
 from gradveil.experiments.settings import resolve
 from gradveil.federation import server
 from gradveil.federation.engine import Population
@@ -83,17 +84,10 @@ def plan():
     return resolve("synthetic", data, FED_CDP, changes)
 
 
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory):
-    path = tmp_path_factory.mktemp("policy") / "policy.toml"
-    path.write_text("allow_seeded = true\n")
-    return path
-
-
 @pytest.fixture
-def federation(policy, nothing_is_left_running):
+def federation(nothing_is_left_running):
     """A server and three nodes; each test has its own, since most of them break it."""
-    with local(NODES, "synthetic", policy=str(policy)) as here:
+    with local(NODES, "synthetic", Policy(allow_seeded=True, allow_no_guarantee=True)) as here:
         hosting.open_server(here.hands, here.server, NODES, QUIET)
         for name in NODES:
             here.start_node(name)
@@ -153,7 +147,7 @@ def kill(pids):
 
 def conductors():
     """Give the processes that execute runs."""
-    return [pid for pid, line in our_processes().items() if "flwr-serverapp" in line]
+    return [pid for pid, line in our_processes().items() if " conductor " in line]
 
 
 def test_a_node_killed_in_a_run_is_missed_by_name_and_used_again_when_it_is_back(federation, plan, tmp_path):
@@ -216,10 +210,11 @@ def check_logs(federation, folder):
     """Whatever went wrong, no log holds a key, a secret or a record."""
     secrets = [node.key.read_text().split("\n")[2] for node in federation.nodes.values()]
     secrets += [(node.state / "superexec.secret").read_bytes().hex() for node in federation.nodes.values()]
+    secrets += [path.read_bytes().hex() for path in (federation.server.owner, federation.server.secret)]
     row = load("synthetic").train.x[0]
     secrets += [f"{row[0]:.4f}", str(row[0])]
     logs = [*federation.hands.log("superlink").parent.glob("*.log"), *folder.glob("*.log")]
-    assert len(logs) >= 9
+    assert {log.stem for log in logs} >= set(federation.hands.processes) >= {"superlink", "conductor"}
     for log in logs:
         text = log.read_text(errors="replace")
         assert not [secret for secret in secrets if secret in text], log

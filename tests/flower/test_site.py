@@ -9,19 +9,26 @@ import jax
 import numpy as np
 import pytest
 
+from gradveil import keys
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
+from gradveil.engines.vectorized import Vectorized
 from gradveil.errors import BadInput
 from gradveil.experiments.budget import Budget
 from gradveil.experiments.federated import policy as policies
-from gradveil.experiments.federated.policy import Policy, least_sigma
+from gradveil.experiments.federated.policy import Policy, least_sigma, unguarded
+from gradveil.experiments.federated.policy_file import written
 from gradveil.experiments.federated.site import NodeSettings, Site, own_population
 from gradveil.experiments.federated.spending import Served, Spending
 from gradveil.federation import server
+from gradveil.federation.engine import Population
+from gradveil.federation.messages import task_for
 from gradveil.federation.orders import Answer, Order, Refusal
 from gradveil.keys import Keys
 from gradveil.methods import FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, NON_PRIVATE
 from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.clip import PerLayer
+from gradveil.privacy.draw import Draw
 from gradveil.privacy.schedule import Constant, Exponential
 from gradveil.privacy.sensitivity import Fixed
 
@@ -48,22 +55,42 @@ DECAYING = replace(FED_CDP, noise=Exponential(start=15.0, end=4.85))
 OBJECTIONS = {
     "seeded": (Policy(), {"noise_source": policies.NoiseSource.SEEDED}, "seeded"),
     "method": (Policy(methods=("fed-sdp-client",)), {}, "fed-cdp is not among fed-sdp-client"),
-    "sigma": (Policy(minimum_sigma=6.5), {}, "sigma = 6 "),
+    "sigma": (Policy(minimum_sigma=6.5), {}, "sigma = 6:"),
     "decayed sigma": (
         Policy(minimum_sigma=5.0),
         {"method": DECAYING, "rounds": 100},
         "sigma",
     ),
-    "promised noise": (Policy(minimum_sigma=0.1), {"method": FED_SDP}, "sigma = 0 "),
+    "promised noise": (Policy(minimum_sigma=0.1), {"method": FED_SDP}, "leaves the noise to the server"),
     "small noise": (Policy(minimum_sigma=1.0), {"method": replace(FED_CDP, sensitivity=Fixed(0.1))}, "sigma = 0.15"),
     "rounds": (Policy(maximum_rounds=1), {}, "rounds = 2"),
     "borrowed name": (Policy(methods=("fed-cdp",)), {"method": replace(FED_SDP, name="fed-cdp")}, "not among"),
     "epsilon": (Policy(maximum_epsilon=0.01), {}, "epsilon ="),
-    "no epsilon": (Policy(maximum_epsilon=100.0), {"method": NON_PRIVATE}, "no finite epsilon"),
-    "epsilon of promised noise": (Policy(maximum_epsilon=100.0), {"method": FED_SDP}, "no finite epsilon"),
+    "no epsilon": (Policy(), {"method": NON_PRIVATE}, "no finite epsilon"),
+    "epsilon of promised noise": (Policy(), {"method": FED_SDP}, "no finite epsilon"),
+    "no epsilon that is limited": (
+        Policy(maximum_epsilon=100.0, allow_no_guarantee=True),
+        {"method": NON_PRIVATE},
+        "no finite epsilon",
+    ),
     "share": (Policy(minimum_sigma=3.0), {"method": replace(FED_SDP_CLIENT, share=True)}, "sigma = 2.4"),
-    "raw counts": (Policy(minimum_sigma=0.1), {"method": METHODS["quantile"].value}, "sigma = 0 "),
+    "raw counts": (Policy(minimum_sigma=0.1), {"method": METHODS["quantile"].value}, "counts without noise"),
     "another clip": (Policy(methods=("fed-cdp",)), {"method": replace(FED_CDP, clip=Quantile(4.0))}, "not among"),
+    "noise that follows the data": (
+        Policy(minimum_sigma=6.0),
+        {"method": METHODS["fed-alpha-cdp"].value},
+        "follows the private gradients",
+    ),
+    "noise that follows the data, where no guarantee is wanted": (
+        Policy(minimum_sigma=6.0, allow_no_guarantee=True),
+        {"method": METHODS["fed-alpha-cdp"].value},
+        "sigma = 0:",
+    ),
+    "promised noise, where no guarantee is wanted": (
+        Policy(minimum_sigma=0.1, allow_no_guarantee=True),
+        {"method": FED_SDP},
+        "sigma = 0:",
+    ),
     "delta": (Policy(maximum_epsilon=100.0, maximum_delta=1e-6), {}, "delta ="),
 }
 
@@ -176,16 +203,45 @@ def test_a_round_that_is_served_again_costs_again(secret):
     assert 0 < once < again < math.inf
 
 
+def released(plan, tiny, words):
+    """Train one round of one step twice with other noise; gives both updates of every client, flat, and the memory."""
+    plan = replace(plan, local_steps=1)
+    state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
+    engine = Vectorized(plan, Population.of(plan, tiny()))
+    found = [engine.train(task_for(plan, 0, *state[1:3], keys.of_words(1, w)), np.arange(9)).update for w in words]
+    return [np.concatenate([np.asarray(leaf).ravel() for leaf in update]) for update in found], state.memory
+
+
+@pytest.mark.parametrize("draw", Draw, ids=lambda d: d.value)
 @pytest.mark.parametrize("name", METHODS)
-def test_the_sigma_that_reaches_the_server_is_that_of_the_plan_or_none(secret, name):
-    method = METHODS[name].value
+def test_the_noise_that_a_policy_counts_is_on_what_was_sent(secret, tiny, name, draw):
+    method = replace(METHODS[name].value, draw=draw)
     plan = replace(secret, method=method)
-    bare = method.surface == 0 or method.sensitivity == Fixed(0.0) or isinstance(method.clip, Quantile)
-    given = 0.0 if bare else plan.sigmas().min()
-    if name != "random-noise":  # unclipped: noise without a bound hides nothing
-        assert least_sigma(plan) == pytest.approx(given)
-    else:
-        assert least_sigma(plan) == 0
+    counted = least_sigma(plan)
+    if counted == 0:
+        assert unguarded(plan) is not None
+        return
+    (one, other), memory = released(plan, tiny, (1, 2))
+    std = (one - other).std() / math.sqrt(2)  # what is left is noise, since batches are the same
+    example = method.surface == 2
+    per_sum = std / plan.learning_rate * plan.batch if example else std
+    width = float(np.asarray(memory[2][0]).flat[0]) if name == "adaclip" else 1.0
+    assert per_sum / width / float(method.clip.bound(memory)) == pytest.approx(counted, rel=0.15)
+
+
+def test_noise_that_follows_the_data_can_vanish_and_counts_as_none(secret, tiny):
+    """The reason: examples with small gradients get small noise, though sigma is 6."""
+    method = replace(METHODS["fed-alpha-cdp"].value, clip=PerLayer(4000.0))
+    (one, other), _ = released(replace(secret, method=method), tiny, (1, 2))
+    per_sum = (one - other).std() / math.sqrt(2) / secret.learning_rate * secret.batch
+    assert per_sum < 6.0 * 4000.0 / 100
+    assert least_sigma(replace(secret, method=method)) == 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_whoever_says_nothing_allows_no_method_without_a_guarantee(secret, name):
+    sound = {"fed-sdp-client", "fed-cdp", "adaclip", "dssgd-noisy"}
+    assert (Policy().objection(replace(secret, method=METHODS[name].value)) is None) == (name in sound)
 
 
 def test_own_rows_are_divided_among_the_nodes_clients_no_row_twice(secret, tiny):
@@ -208,21 +264,45 @@ def test_a_policy_is_read_from_toml_strictly(tmp_path):
     path = tmp_path / "policy.toml"
     path.write_text('methods = ["fed-cdp"]\nminimum_sigma = 1\nmaximum_epsilon = 8.0\n')
     assert policies.read(path) == Policy(methods=("fed-cdp",), minimum_sigma=1.0, maximum_epsilon=8.0)
-    for text in ('methods = ["sdp"]', "minimum_sigma = -1", "maximum_epsilon = 0", "maximal_epsilon = 3"):
+    for text in (
+        'methods = ["sdp"]', "minimum_sigma = -1", "maximum_epsilon = 0", "maximal_epsilon = 3",
+        "maximum_epsilon = nan", "maximum_epsilon = inf", "minimum_sigma = nan", "", "allow_seeded = true",
+    ):  # fmt: skip
         path.write_text(text)
         with pytest.raises(BadInput):
             policies.read(path)
 
 
+def test_a_policy_without_a_limit_must_say_that_it_means_it(tmp_path):
+    path = tmp_path / "policy.toml"
+    path.write_text("allow_no_guarantee = true\n")
+    assert policies.read(path) == Policy(allow_no_guarantee=True)
+    path.write_text("")
+    with pytest.raises(BadInput, match="sets no maximum_epsilon"):
+        policies.read(path)
+
+
+@pytest.mark.parametrize(
+    "policy", [policies.STRICT, Policy(methods=("fed-cdp",), maximum_epsilon=0.5, allow_seeded=True)]
+)
+def test_a_written_policy_is_the_one_that_is_read_and_explains_every_key(tmp_path, policy):
+    path = tmp_path / "policy.toml"
+    path.write_text(written(policy))
+    assert policies.read(path) == policy
+    lines = path.read_text().splitlines()
+    for i, line in enumerate(lines):
+        assert not line or line.startswith("#") or lines[i - 1].startswith("# ")
+
+
 @pytest.mark.parametrize("shard", ["3/3", "a/3", "1", "-1/3"])
 def test_a_shard_is_two_numbers(shard):
     with pytest.raises(BadInput, match="shard"):
-        NodeSettings(data="digits", state="x", shard=shard).place  # noqa: B018
+        NodeSettings(data="digits", state="x", policy="p", shard=shard).place  # noqa: B018
 
 
 def test_a_named_dataset_needs_its_shard(tmp_path):
     with pytest.raises(BadInput, match="--shard 0/3"):
-        Site.open(NodeSettings(data="digits", state=str(tmp_path)))
+        Site.open(NodeSettings(data="digits", state=str(tmp_path), policy="p"))
 
 
 def test_spending_survives_as_json(tmp_path, secret):

@@ -1,5 +1,7 @@
 """`gradveil federate`: the same plan over Flower, on one machine or on many."""
 
+import os
+from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +16,13 @@ from gradveil.cli.output import emit_json
 from gradveil.cli.run import plans_from
 from gradveil.data.sources import load
 from gradveil.errors import BadInput
+from gradveil.experiments.federated.policy import STRICT
+from gradveil.experiments.federated.policy_file import written
 from gradveil.experiments.federated.site import NODE, NodeSettings, Site
 
 app = typer.Typer(help="Run a plan over Flower: on this machine, or on those that hold the data.", no_args_is_help=True)
 Opt = typer.Option
+OWNER_ONLY = 0o077
 DEMO = {"clients": 30, "cohort": 12, "local_steps": 10}
 AsJson = Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")]
 Show = Annotated[bool, Opt("--show", help="Print the commands of Flower for your own supervisor, and start nothing.")]
@@ -25,8 +30,10 @@ DataDir = Annotated[Path | None, Opt(help="Folder to look for datasets in first.
 
 
 @app.callback()
-def federate() -> None:
+def federate(context: typer.Context) -> None:
     """Run a plan over Flower: on this machine, or on those that hold the data."""
+    before = os.umask(OWNER_ONLY)  # whatever a federation writes is its owner's alone
+    context.call_on_close(lambda: os.umask(before))
     if find_spec("flwr") is None or find_spec("cryptography") is None:
         raise BadInput('federate: needs Flower, which is an extra: pip install "gradveil[flower]"')
 
@@ -50,7 +57,34 @@ def keys(
 
 
 @app.command()
+def policy(
+    out: Annotated[Path | None, Opt(help="A new file; printed unless given.")] = None,
+    methods: Annotated[str, Opt(help="Methods that may run, with commas.")] = ",".join(STRICT.methods or ()),
+    minimum_sigma: Annotated[float, Opt(help="The least noise, as a multiple of the clipping bound.")] = 1.0,
+    maximum_rounds: Annotated[int, Opt(help="Rounds that are served in all.")] = 100,
+    maximum_epsilon: Annotated[float, Opt(help="Epsilon against the server, over all plans.")] = 8.0,
+    maximum_delta: Annotated[float, Opt(help="Delta over all plans.")] = 1e-4,
+) -> None:
+    """Write a strict policy for a node: what may be done with its data, each rule explained."""
+    rules = replace(
+        STRICT,
+        methods=_listed("methods", methods),
+        minimum_sigma=minimum_sigma,
+        maximum_rounds=maximum_rounds,
+        maximum_epsilon=maximum_epsilon,
+        maximum_delta=maximum_delta,
+    )
+    if out is None:
+        return typer.echo(written(rules), nl=False)
+    if out.exists():
+        raise BadInput(f"out = {str(out)!r}: exists already; name a new file")
+    store.write(out, written(rules).encode(), owner_only=True)
+    typer.echo(f"{out}\nRead it, change what you like, and start the node with --policy {out}")
+
+
+@app.command()
 def server(
+    context: typer.Context,
     plan_file: Annotated[Path | None, typer.Argument(metavar="[PLAN.toml]", help="A plan.")] = None,
     keys: Annotated[Path, Opt(help="The folder that `federate keys` made.")] = Path("keys"),
     nodes: Annotated[str, Opt(help="Names of the nodes, with commas, in the order of their shards.")] = "",
@@ -60,8 +94,13 @@ def server(
     deadline: Annotated[float, Opt(help="Seconds that a round may take.")] = 120.0,
     patience: Annotated[float, Opt(help="Seconds to wait for nodes.")] = 300.0,
     attempts: Annotated[int, Opt(help="How often a round is tried.")] = 3,
+    max_update_norm: Annotated[
+        float | None, Opt(help="Refuse updates beyond this norm, beside the limit that follows from the plan.")
+    ] = None,
     data_dir: DataDir = None,
-    resume: Annotated[bool, Opt("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[
+        bool, Opt("--resume", help="Go on with the run in --out; other options may change with it.")
+    ] = False,
     show: Show = False,
     as_json: AsJson = False,
 ) -> None:
@@ -73,19 +112,29 @@ def server(
     places = ServerPlaces(
         federating.checked_keys(keys), (state or folder.with_name(f"{folder.name}-flower")).resolve(), port
     )
+    changes = {
+        "deadline": deadline,
+        "patience": patience,
+        "attempts": attempts,
+        "max_update_norm": max_update_norm,
+        "data_dir": None if data_dir is None else str(data_dir.resolve()),
+    }
     if resume:
-        held = conduct.settings(folder)
+        given = {name: value for name, value in changes.items() if _given(context, name)}
+        federating.take_up(folder, plan_file, _listed("nodes", nodes) if nodes else None, given)
     else:
-        where = None if data_dir is None else str(data_dir.resolve())
-        held = conduct.Federation(
-            nodes=_listed("nodes", nodes), deadline=deadline, patience=patience, attempts=attempts, data_dir=where
-        )
-    if not resume:
+        held = conduct.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
         plan = federating.plan_of(plan_file, data_dir)
         conduct.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, held)
     if show:
-        return federating.show_server(places, folder, held.nodes)
-    federating.serve(places, folder, held.nodes, as_json)
+        return federating.show_server(places, folder)
+    federating.serve(places, folder, as_json)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    """Whether an option was given rather than left at its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 @app.command()
@@ -94,9 +143,11 @@ def node(
     server: Annotated[str, Opt(metavar="HOST:PORT", help="Where the server is.")],
     key: Annotated[Path, Opt(help="This node's private key.")],
     ca: Annotated[Path, Opt(help="The CA's certificate.")],
+    policy: Annotated[
+        Path | None, Opt(help="What may be done with the data: a file that `federate policy` writes. Required.")
+    ] = None,
     shard: Annotated[str | None, Opt(help="Which part of a named dataset is held here, such as 0/3.")] = None,
     target: Annotated[str | None, Opt(help="The column to predict, for a CSV file.")] = None,
-    policy: Annotated[Path | None, Opt(help="A TOML file with what may be done with the data.")] = None,
     state: Annotated[Path, Opt(help="Where this node keeps what was spent of its data.")] = Path("node-state"),
     runtime_port: Annotated[int, Opt(help="A free port on loopback; nodes of one host need different ones.")] = 9094,
     data_dir: DataDir = None,
@@ -106,13 +157,17 @@ def node(
     """Hold data, and train on order as far as the policy allows. Runs until it is stopped."""
     from gradveil.engines.flower.commands import NodePlaces
 
+    if policy is None:
+        raise BadInput("policy: a node needs one, or it would answer any order; `gradveil federate policy` writes one")
+    if not server.rpartition(":")[2].isdigit() or ":" not in server:
+        raise BadInput(f"server = {server!r}: must be HOST:PORT")
     settings = NodeSettings(
         data=str(Path(data).resolve()) if Path(data).exists() else data,
         state=str(state.resolve()),
+        policy=str(federating.existing("policy", policy)),
         shard=shard,
         target=target,
         data_dir=None if data_dir is None else str(data_dir.resolve()),
-        policy=None if policy is None else str(policy.resolve()),
     )
     places = NodePlaces(
         federating.existing("ca", ca), federating.existing("key", key), state.resolve(), server, runtime_port
@@ -149,6 +204,8 @@ def demo(
     where = None if data_dir is None else str(data_dir.resolve())
     held = conduct.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
     federating.run_folder(folder, None, resume=False)
+    if (objection := STRICT.objection(plan)) is not None:
+        raise BadInput(f"method = {method!r}: the nodes of the demonstration hold to the strict policy: {objection}")
     conduct.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, held)
     federating.demonstrate(plan.dataset, held, folder, as_json)
 

@@ -5,17 +5,19 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from gradveil import store
+from gradveil import codec, store
 from gradveil.cli import report, summary
 from gradveil.cli.choices import Tweaks
 from gradveil.cli.output import emit_json
 from gradveil.cli.run import plans_from
 from gradveil.errors import BadInput
+from gradveil.experiments.federated.policy import STRICT
 from gradveil.federation.plan import Plan
 
 if TYPE_CHECKING:
@@ -66,15 +68,13 @@ def checked_keys(folder: Path) -> Path:
     return folder.resolve()
 
 
-def show_server(places: "ServerPlaces", folder: Path, nodes: tuple[str, ...]) -> None:
+def show_server(places: "ServerPlaces", folder: Path) -> None:
     """Write what the server's commands read, and print them."""
     from gradveil.experiments.federated import hosting
 
     hosting.prepare(places)
     _print_settings(places.state / "flwr")
-    typer.echo(f"# {places.state / 'flwr' / 'config.toml'}")
-    typer.echo(places.configuration())
-    for command in (places.superlink(), places.superexec(), *map(places.register, nodes), places.run(folder.resolve())):
+    for command in (places.superlink(), places.conductor(folder.resolve())):
         typer.echo(shlex.join(command))
 
 
@@ -82,7 +82,7 @@ def show_node(places: "NodePlaces") -> None:
     """Write what a node's commands read, and print them."""
     from gradveil.engines.flower.processes import write_secret
 
-    write_secret(places.state / "superexec.secret")
+    write_secret(places.secret)
     _print_settings(places.state / "flwr")
     for command in (places.supernode(), places.worker()):
         typer.echo(shlex.join(command))
@@ -96,13 +96,30 @@ def _print_settings(home: Path) -> None:
     typer.echo(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH")
 
 
-def serve(places: "ServerPlaces", folder: Path, nodes: tuple[str, ...], as_json: bool) -> None:
+def take_up(folder: Path, plan_file: Path | None, nodes: tuple[str, ...] | None, changes: dict[str, Any]) -> None:
+    """Go on with a run by other settings; its plan and its nodes decide who holds what, and stay."""
+    from gradveil.experiments.federated import conduct
+
+    held = conduct.settings(folder)
+    if plan_file is not None:
+        raise BadInput(f"plan = {str(plan_file)!r}: --resume goes on with the plan of {str(folder)!r}; leave it out")
+    if nodes is not None and nodes != held.nodes:
+        raise BadInput(
+            f"nodes = {','.join(nodes)!r}: --resume goes on with {','.join(held.nodes)}, who hold the shards"
+        )
+    store.write_json(folder / conduct.SETTINGS, codec.encode(replace(held, **changes)))
+
+
+def serve(places: "ServerPlaces", folder: Path, as_json: bool) -> None:
     """Train a run to its end, and show what came out."""
     from gradveil.engines.flower.processes import crew
-    from gradveil.experiments.federated import hosting
+    from gradveil.experiments.federated import conduct, hosting
 
+    federation = conduct.settings(folder)
+    if conduct.unbounded(store.read_plan(folder), federation):
+        say("the plan bounds no update, so one node can ruin the model; --max-update-norm sets a limit")
     with _terminated(), crew(places.state / "logs", places.state / "flwr") as hands:
-        hosting.open_server(hands, places, nodes, say)
+        hosting.open_server(hands, places, federation.nodes, say)
         _train(hands, places, folder)
     _conclude(folder, as_json)
 
@@ -112,7 +129,7 @@ def demonstrate(dataset: str, federation: "Federation", folder: Path, as_json: b
     from gradveil.experiments.federated import hosting
     from gradveil.experiments.federated.local import local
 
-    with _terminated(), local(federation.nodes, dataset, federation.data_dir) as here:
+    with _terminated(), local(federation.nodes, dataset, STRICT, federation.data_dir) as here:
         hosting.open_server(here.hands, here.server, federation.nodes, say)
         for name in federation.nodes:
             here.start_node(name)

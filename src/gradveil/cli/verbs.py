@@ -19,8 +19,10 @@ VERBS = {
     "table": "tables.table",
     "bench": "bench.bench",
     "worker": "working.worker",
+    "superlink": "linking.superlink",
+    "conductor": "linking.conductor",
 }
-HIDDEN = frozenset({"worker"})
+HIDDEN = frozenset({"worker", "superlink", "conductor"})
 
 
 class Verbs(TyperGroup):

@@ -1,21 +1,23 @@
-"""What Flower is given to run: a folder with two small modules, whose server half calls the installed package."""
+"""What Flower is given to run: an app that runs nothing, since servers and nodes run their own installation."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import tomli_w
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
+from flwr.cli.build import build_fab_from_files
 
 from gradveil.__about__ import __version__
 
 NAME, PUBLISHER = "gradveil-federation", "gradveil"
-_SERVER = '''"""The server half: the installed gradveil does the work."""
+_SERVER = '''"""The server half: a server of gradveil runs its own installation instead, and any other is told so."""
 
-from {module} import app
+from flwr.serverapp import ServerApp
 
-__all__ = ["app"]
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    raise RuntimeError("start this run with `gradveil federate server`")
 '''
 _CLIENT = '''"""The client half: nodes of gradveil run their own installation instead, and any other is told so."""
 
@@ -30,25 +32,16 @@ def train(message, context):
 '''
 
 
-def server_app(conduct: Callable[[Grid, dict[str, Any]], None]) -> ServerApp:
-    """Make a ServerApp of a function that is given the grid and the run's configuration."""
-    app = ServerApp()
-
-    @app.main()
-    def main(grid: Grid, context: Context) -> None:
-        conduct(grid, dict(context.run_config))
-
-    return app
-
-
-def write_app(folder: Path, module: str) -> None:
-    """Write the app folder that `flwr run` takes; its server half is `app` of the installed module."""
-    package = folder / "gradveil_app"
-    package.mkdir(parents=True, exist_ok=True)
-    (package / "__init__.py").write_text('"""The shim of gradveil for Flower."""\n')
-    (package / "server.py").write_text(_SERVER.format(module=module))
-    (package / "client.py").write_text(_CLIENT)
-    (folder / "pyproject.toml").write_text(tomli_w.dumps(_project()))
+def fab() -> bytes:
+    """Give the app as Flower's bundle; without one it starts no run."""
+    files = {
+        "gradveil_app/__init__.py": b'"""The shim of gradveil for Flower."""\n',
+        "gradveil_app/server.py": _SERVER.encode(),
+        "gradveil_app/client.py": _CLIENT.encode(),
+        "pyproject.toml": tomli_w.dumps(_project()).encode(),
+    }
+    content: bytes = build_fab_from_files(files)[0]
+    return content
 
 
 def _project() -> dict[str, Any]:
@@ -61,5 +54,5 @@ def _project() -> dict[str, Any]:
             "license": "Apache-2.0",
             "dependencies": [],
         },
-        "tool": {"flwr": {"app": {"publisher": PUBLISHER, "components": components, "config": {"folder": ""}}}},
+        "tool": {"flwr": {"app": {"publisher": PUBLISHER, "components": components}}},
     }

@@ -5,14 +5,13 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomli_w
-
 from gradveil.engines.flower import credentials
+from gradveil.engines.flower.gate import HEADER
 
-LINK = "gradveil"
 LOOPBACK = "127.0.0.1"
 
 Command = list[str]
+_GRADVEIL = (sys.executable, "-m", "gradveil")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,40 +24,53 @@ class ServerPlaces:
 
     @property
     def address(self) -> str:
-        """Where the SuperLink listens: on this host alone, since whoever reaches its Control API commands all nodes."""
+        """Where the SuperLink listens: on this host alone; a proxy lets nodes in."""
         return f"{LOOPBACK}:{self.port}"
 
+    @property
+    def secret(self) -> Path:
+        """The file whose content is needed to take a task of a run."""
+        return self.state / "superexec.secret"
+
+    @property
+    def owner(self) -> Path:
+        """The file whose content opens the gate to everything but the nodes' part."""
+        return self.state / "owner.secret"
+
+    @property
+    def database(self) -> Path:
+        """Where the SuperLink keeps its nodes, its runs, and messages on their way."""
+        return self.state / "superlink.db"
+
+    def credentials(self) -> dict[str, str]:
+        """Give the header that opens the gate."""
+        return {HEADER: self.owner.read_bytes().hex()}
+
+    def authority(self) -> bytes:
+        """Give the certificate by which the SuperLink is known."""
+        return (self.keys / credentials.CA).read_bytes()
+
     def superlink(self) -> Command:
-        """Start the SuperLink with TLS and keyed nodes; runs are executed outside of it, so that they survive it."""
+        """Start the SuperLink behind its gate."""
+        return [*_GRADVEIL, "superlink", str(self.keys), str(self.state), "--port", str(self.port)]
+
+    def conductor(self, folder: Path) -> Command:
+        """Start what executes the run of a folder: this installation, outside of the SuperLink, which it survives."""
         return [
-            *("flower-superlink", "--ssl-ca-certfile", str(self.keys / credentials.CA)),
+            *(*_GRADVEIL, "conductor", str(folder)),
+            *("--keys", str(self.keys), "--state", str(self.state), "--port", str(self.port)),
+        ]
+
+    def arguments(self) -> Command:
+        """Give Flower's settings of the SuperLink: TLS, keyed nodes, and nothing that executes what was submitted."""
+        return [
+            *("--ssl-ca-certfile", str(self.keys / credentials.CA)),
             *("--ssl-certfile", str(self.keys / credentials.SERVER)),
             *("--ssl-keyfile", str(self.keys / credentials.SERVER_KEY)),
             *("--enable-supernode-auth", "--isolation", "process", "--disable-runtime-dependency-installation"),
-            *("--superexec-auth-secret-file", str(self.state / "superexec.secret")),
-            *("--database", str(self.state / "superlink.db"), "--host", LOOPBACK, "--port", str(self.port)),
+            *("--superexec-auth-secret-file", str(self.secret)),
+            *("--database", str(self.database), "--host", LOOPBACK, "--port", str(self.port)),
         ]
-
-    def superexec(self) -> Command:
-        """Start what executes runs."""
-        return [
-            *("flower-superexec", "--runtime-api-address", self.address),
-            *("--root-certificates", str(self.keys / credentials.CA)),
-            *("--superexec-auth-secret-file", str(self.state / "superexec.secret")),
-        ]
-
-    def register(self, node: str) -> Command:
-        """Make a node known by its public key and name."""
-        return ["flwr", "supernode", "register", str(self.keys / f"{node}.pub"), LINK, "--name", node]
-
-    def run(self, folder: Path) -> Command:
-        """Submit the run whose folder this is."""
-        return ["flwr", "run", str(self.state / "app"), LINK, "--run-config", f'folder="{folder}"']
-
-    def configuration(self) -> str:
-        """Give Flower's config.toml; without one it would look for a server elsewhere."""
-        link = {"address": self.address, "root-certificates": str((self.keys / credentials.CA).resolve())}
-        return tomli_w.dumps({"superlink": {"default": LINK, LINK: link}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +88,22 @@ class NodePlaces:
         """Where the SuperNode's worker finds it."""
         return f"{LOOPBACK}:{self.runtime}"
 
+    @property
+    def secret(self) -> Path:
+        """The file whose content is needed to take an order from the SuperNode."""
+        return self.state / "superexec.secret"
+
     def supernode(self) -> Command:
         """Start the SuperNode, which leaves execution to the worker."""
         return [
             *("flower-supernode", "--root-certificates", str(self.ca), "--auth-supernode-private-key", str(self.key)),
             *("--superlink", self.server, "--isolation", "process", "--host", LOOPBACK, "--port", str(self.runtime)),
-            *("--superexec-auth-secret-file", str(self.state / "superexec.secret")),
+            *("--superexec-auth-secret-file", str(self.secret)),
         ]
 
     def worker(self) -> Command:
         """Start what trains: this installation, whatever app the server sends."""
-        return [sys.executable, "-m", "gradveil", "worker", str(self.state), "--runtime", self.address]
+        return [*_GRADVEIL, "worker", str(self.state), "--runtime", self.address]
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The engine over Flower: every node trains its share of the cohort, and whoever answers in time counts."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.engines.flower import wire
 from gradveil.engines.serial import empty
 from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.federation import limits
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.messages import Report, Reports, Task, Work
 from gradveil.federation.orders import Answer, Array, Order, Refusal, columns_of, held_by
@@ -66,13 +68,18 @@ class Heard(NamedTuple):
 
 @dataclass(slots=True)
 class Flower:
-    """Trains a cohort over Flower. before: is called with the round and the cohort before anything is sent."""
+    """Trains a cohort over Flower.
+
+    before: is called with the round and the cohort before anything is sent. largest: the norm beyond which an update is
+    refused, whatever the plan implies.
+    """
 
     plan: Plan
     dataset: Dataset
     grid: Grid
     roster: Roster
     before: Callable[[int, Array], None] = lambda t, cohort: None
+    largest: float = math.inf
     clock: Callable[[], float] = time.monotonic
     refused: dict[str, str] = field(default_factory=dict)
     gathered: bool = False
@@ -112,15 +119,21 @@ class Flower:
             self.gathered = self.gathered or all_here
             if self.gathered and sum(len(asked[place]) for place in online) >= fewest:
                 return online
-            if self.clock() > end:
+            if self.clock() > end or self._hopeless(asked, fewest):
                 raise Absent(self._absence(online))
             time.sleep(POLL)
+
+    def _hopeless(self, asked: dict[int, Array], fewest: int) -> bool:
+        """Whether too few clients would be there even if every node came that did not refuse."""
+        names = self.roster.names
+        return sum(len(clients) for place, clients in asked.items() if names[place] not in self.refused) < fewest
 
     def _absence(self, online: dict[int, int]) -> str:
         refusals = "; ".join(f"{name} refused: {reason}" for name, reason in self.refused.items())
         there = ", ".join(self.roster.names[place] for place in sorted(online)) or "none"
         return (
-            f"too few nodes are there (of those that were needed: {there}) after {self.roster.patience:g} s"
+            f"too few nodes are there (of those that were needed: {there})"
+            + ("" if refusals else f" after {self.roster.patience:g} s")
             + (f"; {refusals}" if refusals else "")
             + "; go on with --resume when they are back"
         )
@@ -143,7 +156,8 @@ class Flower:
             over = self.clock() - began >= deadline
             for place in waiting:  # one by one: what a reply says of itself was written by the node
                 for reply in self.grid.pull_messages([sent[place].key]):
-                    heard[place] = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place].size)
+                    one = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place].size)
+                    heard[place] = self._judged(one, asked[place], task)
             time.sleep(POLL)
         late = {p: Heard(None, f"no answer within {deadline:g} s", deadline, s.size, 0) for p, s in sent.items()}
         return late | heard
@@ -193,6 +207,19 @@ class Flower:
         if isinstance(answer, Refusal):
             return Heard(None, f"refused: {answer.reason}", seconds, down, up)
         return Heard(answer, "", seconds, down, up)
+
+    def _judged(self, one: Heard, clients: Array, task: Task) -> Heard:
+        """Reject an answer that no honest node gives: one beyond what the plan lets a client send."""
+        if one.answer is None:
+            return one
+        t, params, memory = int(task.t), task.params, task.memory
+        limit = min(self.largest, limits.update_limit(self.plan, t, params, memory))
+        norms = limits.norms(one.answer.update)
+        fault = limits.note_fault(self.plan, t, params, memory, one.answer.note)
+        if (norms > limit).any():
+            worst = int(np.argmax(norms))
+            fault = f"the update of client {clients[worst]} has norm {norms[worst]:.3g}, beyond the limit {limit:.3g}"
+        return one if fault is None else one._replace(answer=None, fault=f"rejected: {fault}")
 
     def _gathered(self, asked: dict[int, Array], heard: dict[int, Heard], like: Report, fewest: int) -> Reports:
         """Put the answers together in the order of client numbers, whatever order they came in."""

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import IO
 
 from gradveil.engines.flower import credentials
-from gradveil.engines.flower.commands import LINK, LOOPBACK, Command, ServerPlaces, environment
+from gradveil.engines.flower.commands import LOOPBACK, Command, ServerPlaces, environment
 from gradveil.errors import AnswerIsNo
 
 GRACE = 5.0
-KNOWN_KEY = "Public key already in use"
+OWNER_ONLY = 0o077
+"""The mask under which everything is written: readable by its owner alone."""
 
 
 # Asks Linux to end a process if its parent is killed outright (PR_SET_PDEATHSIG), then becomes the command. It is done
@@ -39,8 +39,9 @@ class Crew:
     def __init__(self, logs: Path, home: Path) -> None:
         self._logs, self._home = logs, home
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        logs.mkdir(parents=True, exist_ok=True)
-        home.mkdir(parents=True, exist_ok=True)
+        with owner_only():
+            logs.mkdir(parents=True, exist_ok=True)
+            home.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, command: Command) -> subprocess.Popen[bytes]:
         """Start a process in a group of its own, so that it can be stopped with its children.
@@ -49,7 +50,7 @@ class Crew:
         """
         if name in self.processes:
             _end(self.processes[name])
-        with self.log(name).open("ab") as log:
+        with owner_only(), self.log(name).open("ab") as log:
             process = subprocess.Popen(
                 [*_WITH_PARENT, *command],
                 stdin=subprocess.DEVNULL,
@@ -57,20 +58,24 @@ class Crew:
                 stderr=subprocess.STDOUT,
                 env=environment(self._home),
                 start_new_session=True,
+                umask=OWNER_ONLY,
             )
         self.processes[name] = process
         return process
 
-    def ask(self, command: Command) -> "subprocess.CompletedProcess[str]":
-        """Run a command to its end."""
-        try:
-            return subprocess.run(command, env=environment(self._home), capture_output=True, text=True, timeout=120)
-        except subprocess.TimeoutExpired:
-            raise Failed(f"{command[0]} {command[1]} did not end within 120 s") from None
-
     def log(self, name: str) -> Path:
         """Give the file that a process writes to."""
         return self._logs / f"{name}.log"
+
+    def length(self, name: str) -> int:
+        """Give how many bytes a log has."""
+        return self.log(name).stat().st_size if self.log(name).exists() else 0
+
+    def said_since(self, name: str, start: int) -> str:
+        """Give what a log holds beyond its first `start` bytes."""
+        with self.log(name).open("rb") as log:
+            log.seek(start)
+            return log.read().decode(errors="replace")
 
     def last_words(self, name: str, lines: int = 3) -> str:
         """Give the last lines of a log as one."""
@@ -134,13 +139,11 @@ def _undisturbed() -> Iterator[None]:
 
 
 def start_server(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
-    """Start the SuperLink and what executes runs; returns when it answers."""
+    """Start the SuperLink; returns when it answers."""
     if healthy(places):
         raise Failed(f"port {places.port}: another server answers there already; stop it or choose another --port")
-    write_secret(places.state / "superexec.secret")
     hands.start("superlink", places.superlink())
     await_health(hands, places, patience)
-    hands.start("superexec", places.superexec())
 
 
 def await_health(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
@@ -167,36 +170,44 @@ def healthy(places: ServerPlaces) -> bool:
         link.close()
 
 
-def register(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...]) -> None:
-    """Make the nodes known; one that is known already stays so."""
-    for node in nodes:
-        done = hands.ask(places.register(node))
-        if done.returncode and KNOWN_KEY not in done.stdout + done.stderr:
-            raise Failed(f"node {node} could not be registered: {_tail(done.stdout + done.stderr)}")
+def unreachable(server: str, ca: Path) -> str | None:
+    """Say why a server (host:port) that must be known by this CA cannot be reached, if so."""
+    host, _, port = server.rpartition(":")
+    trust = ssl.create_default_context(cafile=str(ca))
+    try:
+        with (
+            socket.create_connection((host, int(port)), timeout=5) as link,
+            trust.wrap_socket(link, server_hostname=host),
+        ):
+            return None
+    except ssl.SSLCertVerificationError as error:
+        return (
+            f"the certificate of the server at {server} is not one that the CA in {ca} signed ({error.verify_message})"
+        )
+    except ssl.SSLError:
+        return f"who answers at {server} does not speak TLS"
+    except OSError as error:
+        return f"nobody answers at {server} ({error.strerror or error})"
 
 
-def submit(hands: Crew, places: ServerPlaces, folder: Path) -> None:
-    """Submit a run."""
-    done = hands.ask(places.run(folder))
-    if done.returncode:
-        raise Failed(f"Flower did not take the run over {LINK}: {_tail(done.stdout + done.stderr)}")
-
-
-def _tail(text: str) -> str:
-    return " ".join(text.split())[-300:]
+@contextmanager
+def owner_only() -> Iterator[None]:
+    """Let files and folders that are made meanwhile be readable by their owner alone."""
+    before = os.umask(OWNER_ONLY)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def write_secret(path: Path) -> None:
     """Write a new secret for its owner alone, unless there is one."""
     if path.exists():
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _private(path) as file:
-        file.write(secrets.token_bytes(32))
-
-
-def _private(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    with owner_only():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(32))
 
 
 def free_port() -> int:

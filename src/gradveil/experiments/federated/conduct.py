@@ -1,6 +1,8 @@
 """The server of a federation: a run like any other, whose engine is Flower and whose examples are elsewhere."""
 
+import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from logging import FileHandler, getLogger
@@ -11,8 +13,8 @@ from gradveil import codec, store
 from gradveil.data.dataset import Dataset
 from gradveil.data.sampling import CohortSampling
 from gradveil.data.sources import load
-from gradveil.engines.flower.apps import server_app
 from gradveil.engines.flower.engine import Flower, Roster
+from gradveil.engines.flower.processes import owner_only
 from gradveil.errors import AnswerIsNo, BadInput
 from gradveil.experiments import runner
 from gradveil.experiments.budget import Budget
@@ -21,6 +23,8 @@ from gradveil.experiments.runner import Run
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
+from gradveil.privacy.clip import Unclipped
+from gradveil.privacy.prune import Dssgd
 
 SETTINGS, STATUS, JOURNAL = "federation.json", "federation-status.json", "attempts.jsonl"
 LOG = "federation.log"
@@ -29,18 +33,24 @@ RUNNING, DONE, FAILED = "running", "done", "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federation:
-    """How a plan is carried out over nodes. attempts: how often a round is tried before the run gives up."""
+    """How a plan is carried out over nodes.
+
+    attempts: how often a round is tried before the run gives up. max_update_norm: updates beyond it are refused, beside
+    the limit that follows from the plan.
+    """
 
     nodes: tuple[str, ...]
     deadline: float = 120.0
     patience: float = 300.0
     attempts: int = 3
+    max_update_norm: float | None = None
     data_dir: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("deadline", "patience", "attempts"):
-            if getattr(self, name) <= 0:
-                raise BadInput(f"{name} = {getattr(self, name)}: must be above 0")
+        for name in ("deadline", "patience", "attempts", "max_update_norm"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise BadInput(f"{name} = {value}: must be a finite number above 0")
         if not self.nodes or len(set(self.nodes)) < len(self.nodes):
             raise BadInput("nodes: name at least one, and each once")
 
@@ -52,8 +62,16 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split alone; leave it out")
     budget_of(plan, dataset)
-    runner.lay_out(plan, dataset, folder)
-    store.write_json(folder / SETTINGS, codec.encode(federation))
+    with owner_only():
+        runner.lay_out(plan, dataset, folder)
+        store.write_json(folder / SETTINGS, codec.encode(federation))
+
+
+def unbounded(plan: Plan, federation: Federation) -> bool:
+    """Whether nothing limits how far one node can move the model: nothing is clipped, and no limit was set."""
+    method = plan.method
+    bounded = isinstance(method.prune, Dssgd) or not isinstance(method.clip, Unclipped)
+    return not bounded and federation.max_update_norm is None
 
 
 def settings(folder: Path) -> Federation:
@@ -81,7 +99,8 @@ def taken_up(grid: Any, folder: Path) -> Run:
     dataset = load(plan.dataset, data_dir=where, target=plan.target, train_all=plan.train_all)
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience)
-    engine = Flower(plan, dataset, grid, roster, journal.note)
+    largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
+    engine = Flower(plan, dataset, grid, roster, journal.note, largest)
     run = runner.begin(plan, dataset, folder, budget, None, engine)
     run.recall = partial(journal.recall, budget)
     run.may_retry = Retry(run, federation.attempts)
@@ -109,21 +128,21 @@ class Retry:
         return self.run.budget.affords(state.round + 1, int(state.participations.max()) + 1)
 
 
-def conduct(grid: Any, config: dict[str, Any]) -> None:
+def conduct(grid: Any, folder: Path, after_round: Callable[[], None] = lambda: None) -> None:
     """Train the run of a folder to its end; how it ended is written beside it.
 
-    Flower may start a run again that was submitted before a crash: where another process is at it, nothing is to do.
+    Where another process is at it, nothing is to do, and what that one writes is left alone.
     """
-    folder = Path(config["folder"])
     if store.held(folder):
         return
-    # Flower throws away what a run's process prints; why a link broke would be found nowhere else.
+    # Why a link broke would be found nowhere else.
     getLogger("flwr").addHandler(FileHandler(folder / LOG, delay=True))
     tell(folder, RUNNING)
     try:
         run = taken_up(grid, folder)
         for _ in runner.proceed(run):
             tell(folder, RUNNING)
+            after_round()
         runner.conclude(run)
     except store.Busy:
         return
@@ -140,6 +159,3 @@ def conduct(grid: Any, config: dict[str, Any]) -> None:
 def tell(folder: Path, state: str, sentence: str = "") -> None:
     """Write down how the run is going, for whoever started it."""
     store.write_json(folder / STATUS, {"state": state, "sentence": sentence, "at": time.time()})
-
-
-app = server_app(conduct)

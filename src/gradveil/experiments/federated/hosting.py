@@ -2,30 +2,28 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gradveil import store
-from gradveil.engines.flower import apps, processes
+from gradveil.engines.flower import control, processes, superlink
 from gradveil.engines.flower.commands import NodePlaces, ServerPlaces
 from gradveil.engines.flower.processes import Crew, Failed
 from gradveil.errors import AnswerIsNo
+from gradveil.experiments.federated import conduct
 from gradveil.experiments.federated.conduct import DONE, FAILED, STATUS, tell
 
 Line = dict[str, Any]
 Tell = Callable[[str], None]
 POLL = 0.5
-CONDUCTOR = "gradveil.experiments.federated.conduct"
-SILENCE = 180.0
-"""Seconds that a run may take to begin."""
+CONDUCTOR = "conductor"
 
 
 def prepare(places: ServerPlaces) -> None:
-    """Write what Flower's commands read: its configuration, the app and the secret of what executes runs."""
-    places.state.mkdir(parents=True, exist_ok=True)
-    store.write(places.state / "flwr" / "config.toml", places.configuration().encode())
-    apps.write_app(places.state / "app", CONDUCTOR)
-    processes.write_secret(places.state / "superexec.secret")
+    """Write the server's secrets: the one that opens its gate, and the one that lets a run be executed."""
+    for secret in (places.owner, places.secret):
+        processes.write_secret(secret)
 
 
 def open_server(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...], say: Tell) -> None:
@@ -33,40 +31,42 @@ def open_server(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...], say: 
     prepare(places)
     processes.start_server(hands, places)
     say(f"the SuperLink listens on {places.address}")
-    processes.register(hands, places, nodes)
+    control.register(places, nodes)
 
 
 def begin(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> None:
-    """Submit the run of a folder."""
-    tell(folder, "starting")
-    processes.submit(hands, places, folder.resolve())
-    say("the run is submitted; waiting for the nodes")
+    """Start what executes the run of a folder."""
+    if store.held(folder):
+        raise store.Busy(f"out = {str(folder)!r}: another process is writing this run")
+    with processes.owner_only():
+        tell(folder, "starting")
+    hands.start(CONDUCTOR, places.conductor(folder.resolve()))
+    say("the run is started; waiting for the nodes")
+
+
+def execute(places: ServerPlaces, folder: Path) -> None:
+    """Execute the run of a folder over a SuperLink that listens; what was delivered is forgotten after each round."""
+    control.register(places, conduct.settings(folder).nodes)
+    with control.run(places) as grid:
+        conduct.conduct(grid, folder, lambda: superlink.prune(places.database))
 
 
 def follow(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> Iterator[Line]:
     """Give every finished round until the run is over; a SuperLink that ends meanwhile is started again."""
-    seen, began, was_held = len(store.read_metrics(folder)), time.monotonic(), False
+    seen = len(store.read_metrics(folder))
     while True:
-        lines = store.read_metrics(folder)
+        ended = hands.processes[CONDUCTOR].poll() is not None  # asked first: what it wrote before its end is read below
+        lines, status = store.read_metrics(folder), store.read_json(folder / STATUS)
         yield from lines[seen:]
         seen = len(lines)
-        status = store.read_json(folder / STATUS)
-        if status["state"] == DONE and not store.held(folder):
-            return
         if status["state"] == FAILED:
             raise AnswerIsNo(status["sentence"])
-        held = store.held(folder)
-        if (was_held and not held and _still(folder)) or (not was_held and time.monotonic() - began > SILENCE):
-            raise Failed(f"the run's process ended ({hands.last_words('superexec')}); go on with --resume")
-        was_held = was_held or held
+        if ended and status["state"] == DONE:
+            return
+        if ended:
+            raise Failed(f"the run's process ended ({hands.last_words(CONDUCTOR)}); go on with --resume")
         _revive(hands, places, say)
         time.sleep(POLL)
-
-
-def _still(folder: Path) -> bool:
-    """Whether a run that nobody holds has not said how it ended: it may be about to, so it is asked again."""
-    time.sleep(2.0)
-    return store.read_json(folder / STATUS)["state"] not in (DONE, FAILED) and not store.held(folder)
 
 
 def _revive(hands: Crew, places: ServerPlaces, say: Tell) -> None:
@@ -74,45 +74,72 @@ def _revive(hands: Crew, places: ServerPlaces, say: Tell) -> None:
         say(f"the SuperLink ended and is started again ({hands.last_words('superlink', 1)})")
         hands.start("superlink", places.superlink())
         processes.await_health(hands, places)
-    if hands.processes["superexec"].poll() is not None:
-        say(f"the SuperExec ended and is started again ({hands.last_words('superexec', 1)})")
-        hands.start("superexec", places.superexec())
 
 
 def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
     """Keep a node's SuperNode and worker running for ever.
 
     A node that comes back is refused until the server has missed its predecessor for up to a minute, so what ends is
-    started again; AnswerIsNo if it does not stay up within `patience` seconds.
+    started again; AnswerIsNo with the reason if the server has not taken it within `patience` seconds.
     """
-    processes.write_secret(places.state / "superexec.secret")
-    log = hands.log("supernode")
-    began = log.stat().st_size if log.exists() else 0  # what it said in earlier lives does not count
-    failing, started, connected = time.monotonic(), _start(hands, places), False
+    processes.write_secret(places.secret)
+    # Since when the server has not had this node, and where in the log that begins.
+    lost, since = time.monotonic(), hands.length("supernode")
+    life = _start(hands, places)
     while True:
         time.sleep(POLL)
-        if not connected and CONNECTED in hands.log("supernode").read_bytes()[began:].decode(errors="replace"):
-            connected = True
+        if life.connected:
+            lost, since = time.monotonic(), hands.length("supernode")
+        elif CONNECTED in hands.said_since("supernode", life.began):
+            life = replace(life, connected=True)
             say(f"connected to {places.server}; orders are taken")
         ended = [name for name in ("supernode", "worker") if hands.processes[name].poll() is not None]
-        if not ended:
-            failing = time.monotonic() if time.monotonic() - started > 2 * STEADY else failing
+        overdue = time.monotonic() - lost > patience
+        if not ended and not overdue:
             continue
-        reason = hands.last_words(ended[0])
-        if time.monotonic() - failing > patience:
-            raise AnswerIsNo(f"the {ended[0]} does not stay up: {reason}")
-        say(f"the {ended[0]} ended and is started again in {STEADY:g} s: {reason}")
+        reason = _reason(hands, places, since, ended)
+        if overdue:
+            raise AnswerIsNo(f"{reason}; given up after {patience:g} s (--retry)")
+        say(f"{reason}; tried again in {STEADY:g} s")
         hands.stop()
-        time.sleep(STEADY)
-        started = _start(hands, places)
+        time.sleep(min(STEADY, patience))
+        life = _start(hands, places)
 
 
 STEADY = 5.0
 CONNECTED = "SuperNode ID:"
 """What a SuperNode writes once the server has taken it."""
+REFUSALS = {
+    "Failed to activate SuperNode": "the server at {server} does not take the key {key}: it is not registered there, "
+    "or a node with this key was there less than a minute ago",
+    "address already in use": "port {runtime} of this host is taken; choose another --runtime-port",
+}
+"""What Flower writes when a SuperNode is refused, and what that means."""
 
 
-def _start(hands: Crew, places: NodePlaces) -> float:
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One start of a node's processes: where in the SuperNode's log it begins, and whether the server has taken it."""
+
+    began: int
+    connected: bool = False
+
+
+def _start(hands: Crew, places: NodePlaces) -> Life:
+    life = Life(hands.length("supernode"))
     hands.start("supernode", places.supernode())
     hands.start("worker", places.worker())
-    return time.monotonic()
+    return life
+
+
+def _reason(hands: Crew, places: NodePlaces, since: int, ended: list[str]) -> str:
+    """Say why a node is not there: from what its SuperNode wrote since it was, or by trying the server."""
+    if ended == ["worker"]:
+        return f"the worker ended: {hands.last_words('worker')}"
+    said = hands.said_since("supernode", since)
+    for mark, sentence in REFUSALS.items():
+        if mark in said:
+            return sentence.format(server=places.server, key=places.key, runtime=places.runtime)
+    return processes.unreachable(places.server, places.ca) or (
+        f"the SuperNode ended ({hands.log('supernode')} says why)" if ended else "the SuperNode is not ready yet"
+    )

@@ -1,7 +1,7 @@
 """What the owner of data allows to be done with it: the last word over a plan, whatever the server says."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradveil import codec, store
@@ -19,10 +19,12 @@ from gradveil.surface import Surface
 class Policy:
     """The limits of a node; None is no limit.
 
-    methods: names that are allowed. minimum_sigma: noise scale that every release must have, in units of the clipping
-    bound; noise that only the server promises to add counts as none. maximum_rounds: rounds served, over all plans.
-    maximum_epsilon, maximum_delta: what the server may learn about a record, over all plans and restarts, by adding up
-    each plan's. allow_seeded: whether noise may come from a seed that the server knows, which is no noise to it.
+    methods: names that are allowed. minimum_sigma: the noise that every sum of units must carry, as a multiple of the
+    clipping bound C; noise that only the server promises to add, and noise that follows the data, count as none.
+    maximum_rounds: rounds served, over all plans. maximum_epsilon, maximum_delta: what the server may learn about a
+    record, over all plans and restarts, by adding up each plan's. allow_seeded: whether noise may come from a seed that
+    the server knows, which is no noise to it. allow_no_guarantee: whether methods may run that no finite epsilon holds
+    for against the server.
     """
 
     methods: tuple[str, ...] | None = None
@@ -31,16 +33,17 @@ class Policy:
     maximum_epsilon: float | None = None
     maximum_delta: float = 1e-4
     allow_seeded: bool = False
+    allow_no_guarantee: bool = False
 
     def __post_init__(self) -> None:
         for name in self.methods or ():
             if name not in METHODS:
                 raise BadInput(f"methods: {name!r} must be one of {', '.join(METHODS)}")
-        if self.minimum_sigma < 0:
-            raise BadInput(f"minimum_sigma = {self.minimum_sigma}: must be at least 0")
+        if not 0 <= self.minimum_sigma < math.inf:
+            raise BadInput(f"minimum_sigma = {self.minimum_sigma}: must be a finite number, at least 0")
         for name in ("maximum_rounds", "maximum_epsilon", "maximum_delta"):
-            if getattr(self, name) is not None and getattr(self, name) <= 0:
-                raise BadInput(f"{name} = {getattr(self, name)}: must be above 0")
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be a finite number above 0")
 
     def described(self) -> str:
         """Say in a line what is allowed."""
@@ -50,6 +53,7 @@ class Policy:
             f"rounds {_most(self.maximum_rounds)}",
             f"epsilon {_most(self.maximum_epsilon)}",
             f"seeded noise {'allowed' if self.allow_seeded else 'refused'}",
+            f"methods without a guarantee {'allowed' if self.allow_no_guarantee else 'refused'}",
         )
         return "policy: " + "; ".join(rules)
 
@@ -59,30 +63,67 @@ class Policy:
             return "the plan's noise is seeded, so the server could subtract it; this node draws its own or none"
         if self.methods is not None and not any(_is(plan.method, METHODS[name].value) for name in self.methods):
             return f"the method {plan.method.name} is not among {', '.join(self.methods)}"
+        if not self.allow_no_guarantee and (bare := unguarded(plan)) is not None:
+            return f"{bare}, so no finite epsilon holds against the server, and this node asks for one"
         if (sigma := least_sigma(plan)) < self.minimum_sigma:
-            return f"sigma = {sigma:g} reaches the server at its lowest, and this node asks for {self.minimum_sigma:g}"
+            return (
+                f"sigma = {sigma:g}: so much noise, as a multiple of the clipping bound, hides a unit from the server "
+                f"at the least, and this node asks for {self.minimum_sigma:g}"
+            )
         if self.maximum_rounds is not None and plan.rounds > self.maximum_rounds:
             return f"rounds = {plan.rounds}: this node serves at most {self.maximum_rounds}"
         return None
 
 
-def read(path: Path | None) -> Policy:
-    """Read a policy file (TOML), or give the policy that only refuses seeded noise."""
-    policy: Policy = Policy() if path is None else codec.decode(Policy, store.read_toml(path))
+STRICT = Policy(
+    methods=("fed-cdp", "fed-sdp-client"),
+    minimum_sigma=1.0,
+    maximum_rounds=100,
+    maximum_epsilon=8.0,
+)
+"""What `gradveil federate policy` writes unless told otherwise."""
+
+
+def read(path: Path) -> Policy:
+    """Read a policy file (TOML). One that sets no limit to epsilon must say that it means it."""
+    policy: Policy = codec.decode(Policy, store.read_toml(path))
+    if policy.maximum_epsilon is None and not policy.allow_no_guarantee:
+        raise BadInput(
+            f"{str(path)!r}: sets no maximum_epsilon; set it, or say that none is wanted by allow_no_guarantee = true"
+        )
     return policy
 
 
-def least_sigma(plan: Plan) -> float:
-    """Give the smallest noise scale that hides a unit from the server, in units of the clipping bound.
+def unguarded(plan: Plan) -> str | None:
+    """Say why a plan hides nothing from the server, if so: nothing is noised, or not by a public amount."""
+    method = plan.method
+    if method.surface is Surface.SERVER:
+        return f"the method {method.name} leaves the noise to the server, which sees updates without it"
+    if method.sensitivity.data_dependent:
+        return f"the noise of the method {method.name} follows the private gradients (l2-max)"
+    if not method.clip.sound:
+        return f"the clipping bound of the method {method.name} follows the private gradients"
+    if isinstance(method.clip, Quantile):
+        return f"the method {method.name} sends the server counts without noise"
+    if least_sigma(plan) == 0:
+        return f"the method {method.name} does not hide units by clipping and noise in every step"
+    return None
 
-    A sensitivity below the bound, or a share of the noise, makes less of it than sigma says. Noise that joins at the
-    server hides nothing from it: that of Fed-SDP, and that of a quantile clip's counts.
+
+def least_sigma(plan: Plan) -> float:
+    """Give the least noise on a sum of units that the server sees, as a multiple of the clipping bound C.
+
+    It is sigma S / C times 1, sqrt(n) or n for a draw on the sum of n units, on each, or on their mean, and over
+    sqrt(K) where clients share the noise. 0 if units are not bounded, if S follows the data and may be as small as they
+    are, or if noise joins only at the server, which sees what was there before: that of Fed-SDP, and that of a quantile
+    clip's counts.
     """
-    if plan.method.surface is Surface.SERVER or isinstance(plan.method.clip, Quantile):
+    method = plan.method
+    if method.surface is Surface.SERVER or isinstance(method.clip, Quantile) or method.sensitivity.data_dependent:
         return 0.0
-    released = ledger.releases(plan, 0, layers=1, copies=1)[0]
-    shared = math.sqrt(plan.cohort) if plan.method.share else 1.0
-    return float(plan.sigmas().min() / max(1.0, released.ratio) / shared)
+    released = replace(ledger.releases(plan, 0, layers=1, copies=1)[0], sigmas=(1.0,))
+    drawn = plan.sigmas() if method.surface is Surface.EXAMPLE else plan.sigmas()[:, :1]
+    return float(drawn.min() * released.multipliers[0])
 
 
 def _is(method: Method, known: Method) -> bool:

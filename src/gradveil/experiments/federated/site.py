@@ -30,14 +30,18 @@ NODE = "node.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """What a node is started with. data: a dataset's name or a path; shard: "place/places" of a named dataset."""
+    """What a node is started with.
+
+    data: a dataset's name or a path. policy: its file, without which no node starts. shard: "place/places" of a named
+    dataset.
+    """
 
     data: str
     state: str
+    policy: str
     shard: str | None = None
     target: str | None = None
     data_dir: str | None = None
-    policy: str | None = None
 
     @property
     def place(self) -> tuple[int, int] | None:
@@ -73,7 +77,7 @@ class Site:
         dataset = load(settings.data, data_dir=where, target=settings.target)
         if not dataset.own and settings.place is None:
             raise BadInput(f"shard: say which part of {dataset.name} this node holds, such as --shard 0/3")
-        policy = policies.read(None if settings.policy is None else Path(settings.policy))
+        policy = policies.read(Path(settings.policy))
         return Site(dataset, policy, Spending(Path(settings.state) / "spending.json"), settings.place)
 
     def handle(self, order: Order) -> Answer | Refusal:

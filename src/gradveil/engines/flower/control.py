@@ -1,0 +1,157 @@
+"""The owner's side of a SuperLink: nodes are made known, and a run is executed by the process that asks for it.
+
+Flower would leave the execution to a SuperExec, which executes whatever app was submitted, whoever did. Here nothing
+that was submitted is ever executed: the server half is the installed package, in its owner's process. It stands on
+parts of flwr that are not public, hence the exact pin.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging import getLogger
+from pathlib import Path
+
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from flwr.common.constant import SubStatus
+from flwr.common.serde import run_from_proto
+from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, StartRunRequest
+from flwr.proto.fab_pb2 import Fab
+from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
+from flwr.serverapp import Grid
+from flwr.supercore.constant import TaskType
+from flwr.supercore.control.control_http_client import ControlHttpClient
+from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.interceptors import (
+    RuntimeTokenHttpInterceptor,
+    RuntimeVersionHttpInterceptor,
+    SuperExecAuthHttpInterceptor,
+)
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supercore.protobuf.client import ProtobufCall, ProtobufRequestContext
+from flwr.supercore.retry import make_simple_http_retry_invoker
+from flwr.supercore.runtime import RuntimeHttpClient
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid import HttpGrid
+
+from gradveil.engines.flower import apps
+from gradveil.engines.flower.commands import ServerPlaces
+from gradveil.errors import AnswerIsNo, BadInput
+
+POLL = 0.2
+CLAIM = 60.0
+"""Seconds within which a run that was started must be there to be executed."""
+_ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
+_log = getLogger("gradveil.server")
+
+
+class Owner:
+    """Shows the gate that a request is the owner's."""
+
+    def __init__(self, places: ServerPlaces) -> None:
+        self._headers = places.credentials()
+
+    def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> object:
+        """Add the secret to a request."""
+        context.request.headers.update(self._headers)
+        return call_next(context)
+
+
+def register(places: ServerPlaces, nodes: tuple[str, ...]) -> None:
+    """Make nodes known by their public keys and names; one that is known already stays so."""
+    client = _control(places)
+    known = {node.public_key for node in client.ListNodes(ListNodesRequest()).nodes_info}
+    for node in nodes:
+        key = _public_key(places.keys / f"{node}.pub")
+        if key not in known:
+            client.RegisterNode(RegisterNodeRequest(public_key=key, name=node))
+    client.close()
+
+
+def _public_key(path: Path) -> bytes:
+    if not path.exists():
+        raise BadInput(f"keys = {str(path.parent)!r}: holds no {path.name}, the public key of that node")
+    key: bytes = public_key_to_bytes(load_ssh_public_key(path.read_bytes()))  # type: ignore[arg-type]
+    return key
+
+
+@contextmanager
+def run(places: ServerPlaces) -> Iterator[Grid]:
+    """Start a run that this process executes, and give its grid; how it ended is told to the SuperLink."""
+    token = _claimed(places, _started(places))
+    grid = HttpGrid(places.address, root_certificates=places.authority(), token=token)
+    invoker = grid._retry_invoker
+    grid._client = client = _runtime(places, RuntimeTokenHttpInterceptor(token), retry_invoker=invoker)
+    heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    heart.start()
+    found = client.PullTaskInput(PullTaskInputRequest())
+    TaskIdentity.task_id, TaskIdentity.run_id = found.task_id, found.run.run_id
+    TaskIdentity.node_id = found.context.node_id
+    grid.set_run(run_from_proto(found.run))
+    status = SubStatus.FAILED
+    try:
+        yield grid
+        status = SubStatus.COMPLETED
+    finally:
+        heart._stop_event.set()
+        invoker.max_tries = 1  # the run is over; a SuperLink that is away need not hear of it
+        _conclude(client, status)
+
+
+def _conclude(client: RuntimeHttpClient, status: str) -> None:
+    try:
+        client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
+        client.close()
+    except Exception as error:
+        _log.error("the SuperLink was not told of the end of the run (%s)", type(error).__name__)
+
+
+def _started(places: ServerPlaces) -> int:
+    """Start a run; gives its number."""
+    client, content = _control(places), apps.fab()
+    fab = Fab(hash_str=hashlib.sha256(content).hexdigest(), content=content)
+    answer = client.StartRun(StartRunRequest(fab=fab))
+    client.close()
+    if not answer.HasField("run_id"):
+        raise AnswerIsNo("Flower did not take the run")
+    number: int = answer.run_id
+    return number
+
+
+def _claimed(places: ServerPlaces, run_id: int) -> str:
+    """Take the task of this run, and give the token that its requests need.
+
+    Tasks of other runs, which a kill has left behind, are taken too and left to lapse.
+    """
+    secret = places.secret.read_bytes()
+    client = _runtime(places, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={_ACQUIRE}))
+    end = time.monotonic() + CLAIM
+    while time.monotonic() < end:
+        found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
+        if found.HasField("task") and found.task.run_id == run_id:
+            client.close()
+            token: str = found.token
+            return token
+        time.sleep(POLL)
+    raise AnswerIsNo(f"Flower did not offer the run within {CLAIM:g} s")
+
+
+def _control(places: ServerPlaces) -> ControlHttpClient:
+    return ControlHttpClient.from_server_address(
+        places.address,
+        False,
+        places.authority(),
+        [Owner(places)],  # type: ignore[list-item]
+        retry_invoker=make_simple_http_retry_invoker(),
+    )
+
+
+def _runtime(places: ServerPlaces, *more: object, retry_invoker: object = None) -> RuntimeHttpClient:
+    version = RuntimeVersionHttpInterceptor(component_name="flwr-serverapp")
+    return RuntimeHttpClient.from_server_address(
+        places.address,
+        False,
+        places.authority(),
+        [Owner(places), version, *more],  # type: ignore[list-item]
+        retry_invoker=retry_invoker or make_simple_http_retry_invoker(),  # type: ignore[arg-type]
+    )

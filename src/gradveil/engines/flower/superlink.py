@@ -1,0 +1,58 @@
+"""The SuperLink as gradveil starts it: Flower's own, behind a gate, and forgetting what it has delivered.
+
+It stands on parts of flwr that are not public, hence the exact pin.
+"""
+
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from flwr.supercore.http_logging import get_uvicorn_log_config
+from flwr.supercore.logger import console_handler
+from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
+from flwr.superlink.main import create_app
+from sqlalchemy import Engine, event
+
+from gradveil.engines.flower.commands import ServerPlaces
+from gradveil.engines.flower.gate import gated
+
+_PATIENCE = 10.0
+"""Seconds to wait for a database that is being written."""
+
+
+def serve(places: ServerPlaces) -> None:
+    """Run the SuperLink of a server until the process is told to end."""
+    event.listen(Engine, "connect", _overwrite_deleted)
+    sys.argv = ["flower-superlink", *places.arguments()]  # Flower reads its settings from there
+    config = _parse_superlink_lifespan_config()
+    app: Any = create_app(config, SuperLinkLifespan)
+    uvicorn.run(
+        gated(app, places.owner.read_bytes()),
+        host=config.host,
+        port=config.port,
+        access_log=False,
+        log_config=get_uvicorn_log_config(console_handler.level),
+        ssl_keyfile=config.ssl_keyfile,
+        ssl_certfile=config.ssl_certfile,
+        workers=1,
+    )
+
+
+def _overwrite_deleted(connection: Any, record: Any) -> None:
+    """Let SQLite overwrite what is deleted: an update that was delivered would stay in the file otherwise."""
+    connection.execute("PRAGMA secure_delete = ON")
+
+
+def prune(database: Path) -> None:
+    """Empty the write-ahead log of a SuperLink's database, where delivered updates would still be found.
+
+    Flower deletes a message once it was pulled and confirmed, and deleted rows are overwritten. A database that is
+    busy for long is left for the next time.
+    """
+    if not database.exists():
+        return
+    with closing(sqlite3.connect(database, timeout=_PATIENCE)) as link:
+        link.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,0 +1,144 @@
+"""How large an honest update can be: a public limit that follows from the plan, beyond which a server refuses.
+
+A clip bounds what every example or update adds, so whoever knows the plan knows how far an honest client can move the
+model in a round, but for the tail of its noise. Without such a limit one node that sends large finite numbers ruins the
+model for all.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gradveil.federation.plan import Plan
+from gradveil.privacy.adaptive import AdaClip, Quantile
+from gradveil.privacy.clip import Unclipped
+from gradveil.privacy.draw import Draw
+from gradveil.privacy.prune import Dssgd
+from gradveil.privacy.sensitivity import ClipBound, Fixed
+from gradveil.surface import Surface
+
+FAILURE = 1e-12
+"""The chance that the noise of an honest update exceeds its part of the limit."""
+SLACK = 1e-3
+"""What is added for sums, norms and scales in float32, as a share of the limit."""
+_ROUNDING = 2.0**-23
+
+
+class Space(NamedTuple):
+    """How a clip maps what it has bounded and noised back: width * w + offset, by the norms that count.
+
+    width, widest: the l2 norm of the widths over all coordinates, and the largest; offset: the l2 norm of the offsets.
+    """
+
+    width: float
+    widest: float
+    offset: float
+
+
+def update_limit(plan: Plan, t: int, params: Any, memory: Any) -> float:
+    """Give a norm that the update of an honest client in round t exceeds with probability at most FAILURE.
+
+    Units are bounded by C in the clip's space, C sqrt(M) over all M layers where each is clipped on its own, and at
+    most n' units (the capacity of a batch) are summed and divided by n. With noise of standard deviation s_l on the
+    mean of step l, an update that was noised step by step has
+        ||u|| <= eta (L (n'/n C w + o) + v (W + w sqrt(2 ln(1/FAILURE)))),   v^2 = sum_l s_l^2,
+    where (W, w, o) are the width, widest and offset of `Space`, (sqrt(d), 1, 0) where the clip maps nothing. One that
+    was noised as a whole has ||u|| <= C w + o + s (W + w sqrt(2 ln(1/FAILURE))). The noise is sub-Gaussian with
+    parameter v even where S follows the data, since S is bounded and chosen before the noise is drawn; the tail is that
+    of Hsu, Kakade and Zhang (2012). Infinity where nothing bounds a unit before it is sent, as for plain averaging and
+    for Fed-SDP, whose server clips what arrives.
+    """
+    if plan.method.surface is Surface.SERVER or math.isinf(_largest_unit(plan, params, memory)):
+        return math.inf
+    example = plan.method.surface is Surface.EXAMPLE
+    limit = _sum_of_steps(plan, t, params, memory) * (plan.learning_rate if example else 1.0) * (1 + SLACK)
+    return limit + plan.local_steps * _ROUNDING * (_norm(params) + limit)
+
+
+def note_fault(plan: Plan, t: int, params: Any, memory: Any, note: tuple[np.ndarray[Any, Any], ...]) -> str | None:
+    """Say what in the notes of clients, leaves [k, ...], no honest client sends: it would ruin the clip for all."""
+    clip, example = plan.method.clip, plan.method.surface is Surface.EXAMPLE
+    if isinstance(clip, Quantile):
+        most = _capacity(plan) / 2
+        return None if all((np.abs(n) <= most).all() for n in note) else f"a count is beyond {most:g}"
+    if not isinstance(clip, AdaClip) or plan.method.surface is Surface.SERVER:
+        return None
+    steps, space = plan.local_steps if example else 1, _space(plan, params, memory)
+    released = _sum_of_steps(plan, t, params, memory) * (1 + SLACK)
+    # One step is at most as large as all, so each squared distance from the mean is below that of both together.
+    spread = steps * np.square(2 * (released + space.offset))
+    layers = len(jax.tree.leaves(params))
+    for limit, leaves in ((released, note[:layers]), (spread, note[layers : 2 * layers])):
+        if (norms(leaves) > limit).any():
+            return f"a note has norm {norms(leaves).max():.3g}, and an honest one at most {limit:.3g}"
+    return None if (note[-1] == steps).all() else f"a note counts other than {steps} steps"
+
+
+def norms(update: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
+    """Give the norm of each client's update from its leaves [k, ...], in float64, where float32 would overflow."""
+    squares = [np.square(leaf.astype(np.float64)).reshape(len(leaf), -1).sum(axis=1) for leaf in update]
+    total: np.ndarray[Any, Any] = np.sqrt(np.sum(squares, axis=0))
+    return total
+
+
+def _sum_of_steps(plan: Plan, t: int, params: Any, memory: Any) -> float:
+    """Give the largest norm of all that a client lets out in round t, summed over its steps; see `update_limit`."""
+    example, space = plan.method.surface is Surface.EXAMPLE, _space(plan, params, memory)
+    n, capacity, steps = (plan.batch, _capacity(plan), plan.local_steps) if example else (1, 1, 1)
+    unit = capacity / n * _largest_unit(plan, params, memory)
+    noise = _noise(plan, t, n, capacity, _largest_sensitivity(plan, memory, capacity / n))
+    tail = noise * (space.width + space.widest * math.sqrt(2 * math.log(1 / FAILURE)))
+    return steps * (unit * space.widest + space.offset) + tail
+
+
+def _capacity(plan: Plan) -> int:
+    """Give the most units that a client sums at once."""
+    example = plan.method.surface is Surface.EXAMPLE
+    return plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else 1
+
+
+def _noise(plan: Plan, t: int, n: int, capacity: int, sensitivity: float) -> float:
+    """Give the standard deviation of a coordinate's noise, summed over the steps of a round, before it is mapped."""
+    sigmas = plan.sigmas()[t]
+    if not sigmas.any():
+        return 0.0
+    if plan.method.surface is Surface.UPDATE:
+        return float(sigmas[0]) * sensitivity / (math.sqrt(plan.cohort) if plan.method.share else 1.0)
+    drawn = {Draw.SUM: 1 / n, Draw.EACH: math.sqrt(capacity) / n, Draw.MEAN: 1.0}[plan.method.draw]
+    return float(np.sqrt(np.square(sigmas).sum())) * sensitivity * drawn
+
+
+def _largest_unit(plan: Plan, params: Any, memory: Any) -> float:
+    """Give the largest norm of a unit after clipping, over all layers and in the clip's space."""
+    clip, prune = plan.method.clip, plan.method.prune
+    layers = 1 if clip.joint else len(jax.tree.leaves(params))
+    bound = math.inf if isinstance(clip, Unclipped) else float(clip.bound(memory)) * math.sqrt(layers)
+    if isinstance(prune, Dssgd) and not isinstance(clip, AdaClip):
+        return min(bound, prune.bound * math.sqrt(_size(params)))
+    return bound
+
+
+def _largest_sensitivity(plan: Plan, memory: Any, crowd: float) -> float:
+    """Give the largest S; one that follows the data follows norms of clipped units or of their mean."""
+    sensitivity = plan.method.sensitivity
+    if isinstance(sensitivity, Fixed):
+        return sensitivity.value
+    bound = float(plan.method.clip.bound(memory))
+    return bound if isinstance(sensitivity, ClipBound) else bound * max(1.0, crowd)
+
+
+def _space(plan: Plan, params: Any, memory: Any) -> Space:
+    if not isinstance(plan.method.clip, AdaClip):
+        return Space(math.sqrt(_size(params)), 1.0, 0.0)
+    mean, _, width = memory
+    return Space(_norm(width), max(float(np.max(leaf)) for leaf in jax.tree.leaves(width)), _norm(mean))
+
+
+def _size(tree: Any) -> int:
+    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(tree))
+
+
+def _norm(tree: Any) -> float:
+    return float(norms(tuple(np.asarray(leaf)[None] for leaf in jax.tree.leaves(tree)))[0])
