@@ -151,3 +151,38 @@ def test_no_result_holds_a_bare_epsilon(capsys, tmp_path):
     for held in answer["guarantees"]:
         assert {"delta", "unit", "threat_model", "adjacency", "sampling", "noise_source", "caveats"} <= held.keys()
         assert held["finite"] is (held["epsilon"] is not None)
+
+
+def client_rows(capsys, *options):
+    answer = ask(capsys, "account", "--sigma", "6", "--q", "0.01", "--steps", "1", *options)
+    return {g["threat_model"]: g for g in answer["guarantees"]}
+
+
+@pytest.mark.parametrize(
+    "options", [("--batch", "5"), ("--client-size", "500"), ("--batch", "5", "--client-size", "500")]
+)
+def test_a_whole_client_is_charged_for_all_records_that_its_batch_may_hold(capsys, options):
+    """The truth, integrated over the binomial number of its 500 records: 5.14; five for certain would be 3.55."""
+    held = client_rows(capsys, *options)
+    assert held["client-server"]["epsilon"] == pytest.approx(5.142, rel=5e-3)
+    assert held["client-central"]["epsilon"] == held["client-server"]["epsilon"]
+
+
+def test_a_batch_of_unknown_size_leaves_a_whole_client_without_a_guarantee(capsys):
+    held = client_rows(capsys)
+    assert (held["client-server"]["epsilon"], held["client-server"]["finite"]) == (None, False)
+    assert "give the batch size" in held["client-server"]["caveats"][0]
+    assert held["server"]["finite"]
+
+
+def test_a_secret_cohort_is_shown_as_a_presumption_and_refused_as_a_target(capsys):
+    answer = ask(capsys, *MNIST, "--client-q", "0.1")
+    (shown,) = answer["presumed"]
+    held = {g["threat_model"]: g["epsilon"] for g in answer["guarantees"]}
+    assert shown["epsilon"] == pytest.approx(0.0486, rel=0.01)
+    assert "not a guarantee" in shown["label"]
+    assert held["central"] == held["central-visible"] == pytest.approx(0.1884, rel=0.01)
+    wanted = ["plan", "--target-epsilon", "1", "--q", "0.01", "--client-q", "0.1", "--threat-model"]
+    assert main([*wanted, "central"]) == 2
+    assert "central-visible" in capsys.readouterr().err
+    assert main([*wanted, "central-visible", "--json"]) == 0

@@ -334,3 +334,14 @@ def test_an_interrupt_ends_cleanly_and_says_how_to_go_on(tmp_path):
     assert process.returncode == 130
     assert f"gradveil run --resume --out {out}" in said
     assert "Traceback" not in said
+
+
+def test_a_budget_against_an_adversary_that_is_only_presumed_is_refused(capsys, tmp_path):
+    asked = ["run", "--dataset", "synthetic", "--method", "fed-cdp", "--cohort-sampling", "poisson", "--rounds", "2"]
+    code = main(
+        [*asked, "--cohort", "2", "--max-epsilon", "50", "--threat-model", "central", "--out", str(tmp_path / "r")]
+    )
+    answer = capsys.readouterr()
+    assert (code, answer.out) == (2, "")
+    assert "central-visible" in answer.err
+    assert not (tmp_path / "r").exists()

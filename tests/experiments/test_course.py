@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from gradveil.accounting.threats import THREATS
 from gradveil.data.sampling import CohortSampling, Poisson
 from gradveil.data.sources import load
 from gradveil.experiments.budget import Budget
@@ -55,16 +54,6 @@ def test_curves_rise_to_the_guarantee_and_hold_what_each_round_had_spent(made, n
     assert paper["rounds"] == [1, 3, 6, ROUNDS]
     assert paper["moments"][-1] == budget.as_the_paper_accounts(ROUNDS)["moments"]
     assert all((np.diff(paper[key]) > 0).all() for key in ("moments", "base", "zcdp"))
-
-
-def test_where_rounds_differ_slow_adversaries_get_their_end_alone(made):
-    plan, budget = made("fed-cdp")
-    lines, held, _ = told(plan, budget)
-    differing = [line | {"sigma": 8.0 - line["round"]} for line in lines]
-    curves = {c["threat_model"]: c for c in course(budget, differing, held)["sound"]}
-    assert set(curves) <= set(THREATS)
-    assert len(curves["server"]["rounds"]) == 4
-    assert curves["central"]["rounds"] == [ROUNDS]
 
 
 def test_a_method_without_a_guarantee_has_no_sound_curve(made):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import gradveil
 from gradveil.accounting import caveats
 from gradveil.accounting.threats import THREATS, Ledger, account
 from gradveil.errors import BadInput
@@ -111,3 +112,10 @@ def test_the_inspection_tells_a_count_from_a_constant():
     clip = Quantile(1.0)
     assert _learns_from_raw_norms(clip, PARAMS, clip.start(PARAMS))
     assert not _learns_from_raw_norms(Flat(1.0), PARAMS, ())
+
+
+def test_a_run_with_a_clip_that_does_not_clip_is_refused_before_anything_is_written(tmp_path):
+    plan = gradveil.plan("synthetic", method(Mine(factor=1e9)), rounds=1)
+    with pytest.raises(BadInput, match="lets a unit of norm"):
+        gradveil.train(plan, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

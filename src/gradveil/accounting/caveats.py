@@ -30,6 +30,9 @@ PRESUMED = (
     "presumes that a round without the client looks like a round without the record, which its other records refute; "
     "not a guarantee"
 )
+CENTRAL_IS_NO_TARGET = (
+    "that a secret cohort hides a single example is presumed, not guaranteed; name central-visible, which holds"
+)
 
 
 def trusted(parts: tuple[str, ...]) -> str:

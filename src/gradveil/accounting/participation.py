@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from gradveil.accounting import caveats
 from gradveil.accounting.release import Release
@@ -41,6 +42,7 @@ def _cost(release: Release) -> float:
     return math.fsum(1 / z**2 for z in held)
 
 
+@lru_cache(maxsize=4096)
 def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
     """Give one participation of a record as steps: how often it is in a batch, and behind how much noise.
 
@@ -63,6 +65,7 @@ def remarks(release: Release) -> tuple[str, ...]:
     return (caveats.REPLACEMENT,) if release.example_sampling == "replacement" else ()
 
 
+@lru_cache(maxsize=4096)
 def one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
     """Give what one participation puts into the model: batches, or an update behind the noise that reaches the mean."""
     if release.unit == "example":
@@ -72,6 +75,7 @@ def one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
     return merged(grouped([z * added for z in release.multipliers], 1.0), extra)
 
 
+@lru_cache(maxsize=4096)
 def whole_client(release: Release) -> tuple[Step, ...]:
     """Give one participation of a client all of whose records change at once.
 

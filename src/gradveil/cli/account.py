@@ -6,10 +6,10 @@ import typer
 
 from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
-from gradveil.accounting.threats import THREATS, guarantees
+from gradveil.accounting.threats import THREATS, guarantees, presumed
 from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
 from gradveil.cli.output import emit_json, table
-from gradveil.cli.summary import show_guarantees
+from gradveil.cli.summary import show_guarantees, show_presumed
 from gradveil.errors import BadInput, shown
 from gradveil.experiments.question import Question
 from gradveil.federation.plan import delta_of
@@ -28,7 +28,8 @@ def account(
     decay: Annotated[str, Opt(help="A name from `gradveil list decays`.")] = "constant",
     sigma_end: Annotated[float | None, Opt(help="Where the decay ends.")] = None,
     layers: Annotated[int, Opt(help="Tensors that are clipped separately; 1 for flat clipping.")] = 1,
-    batch: Annotated[int, Opt(help="B, needed for --draw each or mean and for whole clients.")] = 1,
+    batch: Annotated[int | None, Opt(help="B, needed for --draw each or mean and for whole clients.")] = None,
+    client_size: Annotated[int | None, Opt(help="|D_i|, the examples of a client; B is then q times it.")] = None,
     draw: Annotated[str, Opt(help="Noise for each unit, the sum, or the mean.")] = "sum",
     sampling: Annotated[str, Opt(help="fixed-pass, poisson or replacement.")] = "poisson",
     client_q: Annotated[float, Opt(help="Rate at which a round samples clients, K / N.")] = 1.0,
@@ -50,6 +51,7 @@ def account(
         sigma_end=sigma_end,
         layers=layers,
         batch=batch,
+        client_size=client_size,
         draw=draw,
         sampling=sampling,
         client_rate=client_q,
@@ -58,10 +60,12 @@ def account(
     )
     plain = plain_event(question.plain_steps(), delta)
     held = [g.plain() for g in guarantees(question.ledger(), delta, adjacency, threats)]
+    hoped = presumed(question.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
     _, cost = rounded(question.plain_steps())
     if as_json:
-        return emit_json({**plain, "delta": delta, "rounding_cost": cost, "guarantees": held})
+        return emit_json({**plain, "delta": delta, "rounding_cost": cost, "guarantees": held, "presumed": hoped})
     _show(plain, held, cost)
+    show_presumed(hoped)
 
 
 def counts(steps: int | None, rounds: int | None, local_steps: int | None) -> tuple[int, int]:

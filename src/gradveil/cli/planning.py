@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
+from gradveil.accounting.threats import is_presumption
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.cli.account import check
 from gradveil.cli.choices import pick
@@ -28,7 +30,8 @@ def plan(
     decay: Annotated[str, Opt(help="A name from `gradveil list decays`.")] = "constant",
     sigma_end: Annotated[float | None, Opt(help="Where the decay ends.")] = None,
     layers: Annotated[int, Opt(help="Tensors that are clipped separately; 1 for flat clipping.")] = 1,
-    batch: Annotated[int, Opt(help="B, needed for --draw each or mean and for whole clients.")] = 1,
+    batch: Annotated[int | None, Opt(help="B, needed for --draw each or mean and for whole clients.")] = None,
+    client_size: Annotated[int | None, Opt(help="|D_i|, the examples of a client; B is then q times it.")] = None,
     draw: Annotated[str, Opt(help="Noise for each unit, the sum, or the mean.")] = "sum",
     sampling: Annotated[str, Opt(help="fixed-pass, poisson or replacement.")] = "poisson",
     client_q: Annotated[float, Opt(help="Rate at which a round samples clients, K / N.")] = 1.0,
@@ -56,12 +59,15 @@ def plan(
         sigma_end=sigma_end,
         layers=layers,
         batch=batch,
+        client_size=client_size,
         draw=draw,
         sampling=sampling,
         client_rate=client_q,
         participations=participations,
         copies=copies,
     )
+    if is_presumption(asked.ledger(), target.threat_model):
+        raise BadInput(f"threat_model = 'central': {CENTRAL_IS_NO_TARGET}")
     _show(_answer(solver(asked, target), target, solve, rule), as_json)
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import typer
 
+from gradveil.accounting.caveats import NOT_HIDDEN
 from gradveil.cli.output import table
 from gradveil.experiments.estimate import Estimate
 from gradveil.experiments.runner import Run
@@ -17,6 +18,7 @@ def show(runs: list[Run], results: list[dict[str, Any]]) -> None:
     table(title, ["method", "accuracy", "95 % interval", "rounds", "stopped by", "seconds"], [_row(r) for r in results])
     typer.echo(f"Always answering the most frequent class would give {first['majority_baseline']:.3f}.")
     show_guarantees(first["method"], first["guarantees"])
+    show_presumed(first["presumed"])
     for one, result in zip(runs, results, strict=True):
         for sentence in (*_privacy(one, result), *_remarks(one, result)):
             typer.echo(sentence)
@@ -53,12 +55,18 @@ def show_guarantees(title: str, held: list[dict[str, Any]]) -> None:
     table(f"Guarantees of {title}", ["threat model", "unit", "epsilon", "delta", "neighbours", "mind"], rows)
 
 
+def show_presumed(figures: list[dict[str, Any]]) -> None:
+    """Print what some would quote, and why it is no guarantee."""
+    for figure in figures:
+        epsilon = "none finite" if figure["epsilon"] is None else f"epsilon {figure['epsilon']:.3g}"
+        typer.echo(f"{figure['threat_model']}, one {figure['unit']}: {epsilon} {figure['label']}.")
+
+
 def _mind(held: dict[str, Any]) -> str:
-    """Give the sentence that matters most where a number is missing or should not be quoted."""
-    hidden = [caveat for caveat in held["caveats"] if "central-visible" in caveat]
-    if hidden:
-        return str(hidden[0])
-    return "" if held["finite"] else words.reason(held)
+    """Give the sentence that matters most where a number is missing or gives less credit than one might expect."""
+    if not held["finite"]:
+        return words.reason(held)
+    return next((caveat for caveat in held["caveats"] if caveat == NOT_HIDDEN), "")
 
 
 def _row(result: dict[str, Any]) -> list[str]:

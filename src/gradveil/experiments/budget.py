@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradveil.accounting.as_paper import LABEL, as_the_paper_accounts
+from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
 from gradveil.accounting.guarantee import Guarantee
 from gradveil.accounting.release import Release
-from gradveil.accounting.threats import THREATS, Ledger, account, guarantees
+from gradveil.accounting.threats import THREATS, Ledger, account, guarantees, is_presumption, presumed
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
@@ -43,6 +44,8 @@ class Budget:
             raise BadInput(f"threat_model = {plan.threat_model!r}: must be one of {', '.join(THREATS)}")
         if plan.accountant not in (SOUND, PAPER_MOMENTS):
             raise BadInput(f"accountant = {plan.accountant!r}: must be {SOUND} or {PAPER_MOMENTS}")
+        if is_presumption(self.ledger(1, 1), plan.threat_model):
+            raise BadInput(f"threat_model = {plan.threat_model!r}: {CENTRAL_IS_NO_TARGET}")
         if plan.max_epsilon is None:
             return
         first = self._guarantee(1, 1)
@@ -124,6 +127,10 @@ class Budget:
         """Account what was spent against every adversary, as JSON."""
         held = self.ledger(rounds, participations)
         return [g.plain() for g in guarantees(held, self._plan.delta, ADD_REMOVE)]
+
+    def presumed(self, rounds: int, participations: int) -> list[dict[str, Any]]:
+        """Give the figures that presume what is not guaranteed, as JSON."""
+        return presumed(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE)
 
     def epsilon(self, rounds: int, participations: int, threat: str) -> float:
         """Account what some rounds spend against one adversary."""

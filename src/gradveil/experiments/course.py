@@ -9,7 +9,6 @@ Line = dict[str, Any]
 SHARES = (0.1, 0.25, 0.5)
 """Where on the way a run is accounted again, as shares of its rounds."""
 ACCOUNTANTS = ("moments", "base", "advanced", "zcdp")
-_QUICK = frozenset({"server", "type2-secret", "client-server"})
 
 
 def course(
@@ -17,8 +16,7 @@ def course(
 ) -> dict[str, Any]:
     """Give epsilon at some rounds and at the end, as JSON: sound by adversary, and as the paper accounts.
 
-    counted: how many rounds the guarantees count, if not those that were done. Where every round differs (a decay),
-    mixing each with its draw takes long; adversaries for whom that is needed get their end alone.
+    counted: how many rounds the guarantees count, if not those that were done.
     """
     return {
         "sound": [_sound(budget, lines, held, counted or len(lines)) for held in guarantees if held["finite"]],
@@ -33,9 +31,8 @@ def _marks(lines: Sequence[Line]) -> list[Line]:
 
 
 def _sound(budget: Budget, lines: Sequence[Line], held: Line, counted: int) -> dict[str, Any]:
-    threat, alike = held["threat_model"], len({line["sigma"] for line in lines}) <= 1
-    marks = _marks(lines) if alike or threat in _QUICK else []
-    spent = [(m["round"] + 1, budget.epsilon(m["round"] + 1, m["max_participations"], threat)) for m in marks]
+    threat, done = held["threat_model"], [(m["round"] + 1, m["max_participations"]) for m in _marks(lines)]
+    spent = [(t, budget.epsilon(t, most, threat)) for t, most in done]
     points = [*spent, (counted, held["epsilon"])]
     return {
         "threat_model": threat,

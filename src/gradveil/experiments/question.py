@@ -8,11 +8,12 @@ import numpy as np
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import Step, grouped
 from gradveil.accounting.threats import Ledger
+from gradveil.data.sampling import Poisson
 from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.methods import DECAYS, decay
 
-MOST, MOST_COPIES = 10_000_000, 10_000
+MOST_STEPS, MOST_ROUNDS, MOST_COPIES = 2_000_000, 100_000, 10_000
 LEAST_SIGMA, MOST_SIGMA, LEAST_RATE = 1e-2, 1e6, 1e-9
 
 
@@ -20,7 +21,8 @@ LEAST_SIGMA, MOST_SIGMA, LEAST_RATE = 1e-2, 1e6, 1e-9
 class Question:
     """What is asked: sigma_0 (and where it decays to), B / |D_i|, T rounds of L local steps.
 
-    participations: how often the busiest client takes part, all rounds if not said. client_rate: K / N.
+    participations: how often the busiest client takes part, all rounds if not said. client_rate: K / N. Of batch and
+    client_size one gives the other; without both, what a whole client loses is not known.
     """
 
     sigma: float
@@ -30,7 +32,8 @@ class Question:
     decay: str = "constant"
     sigma_end: float | None = None
     layers: int = 1
-    batch: int = 1
+    batch: int | None = None
+    client_size: int | None = None
     draw: str = "sum"
     sampling: str = "poisson"
     client_rate: float = 1.0
@@ -43,18 +46,47 @@ class Question:
                 raise BadInput(f"{name} = {value}: a sampling rate is at least {LEAST_RATE:g} and at most 1")
         if not LEAST_SIGMA <= self.sigma <= MOST_SIGMA:
             raise BadInput(f"sigma = {self.sigma}: must lie between {LEAST_SIGMA:g} and {MOST_SIGMA:g}")
-        for name, most in (("rounds", MOST), ("local_steps", MOST), ("layers", MOST_COPIES), ("batch", MOST)):
+        limits = {"rounds": MOST_ROUNDS, "local_steps": MOST_STEPS, "layers": MOST_COPIES, "copies": MOST_COPIES}
+        for name, most in limits.items():
             whole(name, getattr(self, name), most=most)
-        whole("copies", self.copies, most=MOST_COPIES)
-        if self.rounds * self.local_steps > MOST:
-            raise BadInput(f"rounds x local_steps = {self.rounds} x {self.local_steps}: must be at most {MOST}")
+        if self.rounds * self.local_steps > MOST_STEPS:
+            raise BadInput(f"rounds x local_steps = {self.rounds} x {self.local_steps}: must be at most {MOST_STEPS}")
         if self.participations is not None and not 1 <= self.participations <= self.rounds:
             raise BadInput(f"participations = {self.participations}: must lie between 1 and rounds = {self.rounds}")
         self._check_end()
         for name, known in (("decay", DECAYS), ("draw", DRAWS), ("sampling", SAMPLINGS)):
             if getattr(self, name) not in known:
                 raise BadInput(f"{name} = {getattr(self, name)!r}: must be one of {', '.join(known)}")
+        self._check_batch()
         self.sigmas()
+
+    def _check_batch(self) -> None:
+        for name in ("batch", "client_size"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), most=MOST_STEPS)
+        given = self.batch is not None and self.client_size is not None
+        if given and abs((self.batch or 0) / (self.client_size or 1) - self.rate) > 1e-3 * self.rate:
+            raise BadInput(
+                f"q = {self.rate}: is not batch / client_size = {self.batch} / {self.client_size}; leave one out"
+            )
+        if self.draw != "sum" and self.lot is None:
+            raise BadInput(
+                f"draw = {self.draw!r}: needs --batch or --client-size, since the noise grows with the batch"
+            )
+
+    @property
+    def lot(self) -> int | None:
+        """The batch size B, if it or the client's size is given."""
+        if self.batch is not None or self.client_size is None:
+            return self.batch
+        return max(1, round(self.rate * self.client_size))
+
+    def _capacity(self) -> int:
+        """Give the most examples that a batch can hold, 0 if that is not known."""
+        if self.lot is None or self.sampling != "poisson":
+            return self.lot or 0
+        size = self.client_size or max(self.lot, round(self.lot / self.rate))
+        return Poisson().capacities(size, min(self.lot, size))[-1]
 
     def _check_end(self) -> None:
         if self.sigma_end is None:
@@ -85,8 +117,8 @@ class Question:
             ratio=1.0,
             layers=self.layers,
             draw=self.draw,
-            expected=float(self.batch),
-            capacity=self.batch,
+            expected=float(self.lot or 1),
+            capacity=self._capacity(),
             share=False,
             example_sampling=self.sampling,
             example_rate=self.rate,
@@ -97,9 +129,12 @@ class Question:
             copies=self.copies,
             data_dependent=False,
         )
-        rows = self.sigmas().tolist()
-        releases = tuple(replace(common, round=t, sigmas=tuple(row)) for t, row in enumerate(rows))
-        return Ledger(releases, self.rounds if self.participations is None else self.participations)
+        # Nothing is looked up by its round here, so rounds that are alike are one and the same value.
+        rows = [tuple(row) for row in self.sigmas().tolist()]
+        alike = {row: replace(common, sigmas=row) for row in set(rows)}
+        return Ledger(
+            tuple(alike[row] for row in rows), self.rounds if self.participations is None else self.participations
+        )
 
 
 DRAWS, SAMPLINGS = ("each", "sum", "mean"), ("fixed-pass", "poisson", "replacement")

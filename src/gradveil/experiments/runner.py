@@ -21,10 +21,12 @@ from gradveil.experiments.round_line import line_of, suggested_clip
 from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.evaluate import score
+from gradveil.federation.ledger import shape_of
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.rounds import Round, cohort_of, rounds
 from gradveil.federation.server import State
 from gradveil.keys import Keys
+from gradveil.privacy.inspection import inspect
 
 Line = dict[str, Any]
 ENGINES = ("vectorized", "serial")
@@ -104,6 +106,7 @@ def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run
     there = _holds_a_run(folder, options.resume)
     population = Population.of(plan, dataset)
     budget = Budget(plan, dataset, population.copies)
+    inspect(plan.method, shape_of(plan, dataset.shape, len(dataset.classes)))
     if not there:
         store.create(folder, plan, dataset, options.watch)
     engine = build_engine(plan, population, options)
@@ -242,6 +245,7 @@ def _settled(run: Run) -> dict[str, Any]:
         "metrics_head": run.head,
         "suggested_clip": suggested_clip(run.lines),
         "guarantees": held,
+        "presumed": run.budget.presumed(counted, int(run.state.participations.max())),
         "as_the_paper_accounts": run.budget.as_the_paper_accounts(run.state.round),
         "epsilon_over_rounds": course(run.budget, run.lines, held, counted),
     }

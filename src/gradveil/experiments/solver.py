@@ -9,7 +9,7 @@ from gradveil.accounting.threats import account
 from gradveil.errors import AnswerIsNo, BadInput
 from gradveil.experiments.question import Question
 
-LARGEST_SIGMA, MOST_ROUNDS, PRECISION = 1e4, 1_000_000, 1e-3
+LARGEST_SIGMA, MOST_ROUNDS, PRECISION = 1e4, 2**15, 1e-3
 
 
 @dataclass(frozen=True, slots=True)

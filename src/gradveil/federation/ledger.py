@@ -11,12 +11,17 @@ from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.inspection import own_parts
 from gradveil.privacy.sensitivity import ClipBound, Fixed
 from gradveil.surface import Surface
+from gradveil.tree import Tree
 
 
 def layer_count(plan: Plan, shape: tuple[int, ...], classes: int) -> int:
     """Count the tensors M of the plan's model without drawing them."""
-    params = jax.eval_shape(lambda: plan.model.init(jax.random.key(0), shape, classes))
-    return len(jax.tree.leaves(params))
+    return len(jax.tree.leaves(shape_of(plan, shape, classes)))
+
+
+def shape_of(plan: Plan, shape: tuple[int, ...], classes: int) -> Tree:
+    """Give the shapes of the plan's parameters without drawing them."""
+    return jax.eval_shape(lambda: plan.model.init(jax.random.key(0), shape, classes))
 
 
 def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None = None) -> tuple[Release, ...]:
