@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from gradveil import api, store
+from gradveil.accounting.caveats import NO_NOISE
 from gradveil.accounting.guarantee import PARAMETERS_ONLY
-from gradveil.accounting.threats import NO_NOISE, THREATS
+from gradveil.accounting.threats import THREATS
 from gradveil.cli.main import main
 from gradveil.data.sources import load, where
 from gradveil.experiments.budget import Budget

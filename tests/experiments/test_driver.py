@@ -60,8 +60,8 @@ def test_missing_data_leaves_its_cells_open_and_the_rest_filled(shelf):
 
 
 def test_bad_input_that_is_not_about_data_is_not_swallowed(shelf):
-    broken = Training(replace(SMOKE.plan("cancer", NON_PRIVATE), accountant="nonsense"))
-    with pytest.raises(BadInput, match="accountant"):
+    broken = Training(replace(SMOKE.plan("cancer", NON_PRIVATE), max_epsilon=1.0))
+    with pytest.raises(BadInput, match="max_epsilon"):
         driver(shelf).fill(table(cell(broken, "accuracy")))
 
 

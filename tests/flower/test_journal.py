@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gradveil import store
+from gradveil.errors import BadInput
 from gradveil.experiments import runner
 from gradveil.experiments.budget import Budget
 from gradveil.experiments.federated import conduct
@@ -78,3 +79,18 @@ def test_whoever_finds_the_folder_held_does_nothing(folder, federation, plan):
     with store.locked(folder):
         conduct.conduct(None, folder)
     assert store.read_json(folder / conduct.STATUS)["sentence"] == "by another"
+
+
+def test_a_journal_that_lost_an_attempt_is_refused_and_so_is_a_damaged_one(folder, federation, plan):
+    run = taken_up(folder, federation, plan)
+    list(runner.proceed(run))
+    path = folder / conduct.JOURNAL
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]))
+    with pytest.raises(BadInput, match="holds 0 attempts at round 2, and 1 were made"):
+        taken_up(folder, federation, plan)
+    path.write_text("".join([*lines, "{}\n"]))
+    with pytest.raises(BadInput, match="was damaged, so it cannot be told what was released"):
+        taken_up(folder, federation, plan)
+    path.write_text("".join(lines))
+    taken_up(folder, federation, plan)

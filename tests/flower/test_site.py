@@ -316,3 +316,15 @@ def test_spending_survives_as_json(tmp_path, secret):
 def test_constant_noise_below_the_minimum_is_refused(secret):
     low = replace(secret, method=replace(FED_CDP, noise=Constant(0.5)))
     assert "sigma = 0.5" in Policy(minimum_sigma=1.0).objection(low)
+
+
+def test_spending_that_was_edited_is_refused_not_believed(tmp_path, secret):
+    spending = Spending(tmp_path / "spending.json")
+    spending.spend(Policy(), "a plan", Served(secret, 4, 1, {}), 0, [2, 5])
+    text = spending.path.read_text()
+    for changed in (text.replace('"copies": 1', '"copies": 0'), "{}", "[]", text[:-9], ""):
+        spending.path.write_text(changed)
+        with pytest.raises(BadInput):
+            spending.read()
+    spending.path.write_text(text)
+    assert spending.read()

@@ -24,6 +24,7 @@ ADD_REMOVE, REPLACE_ONE = "add-remove", "replace-one"
 DIRECTIONS = {ADD_REMOVE: (REMOVE, ADD), REPLACE_ONE: (REPLACE,)}
 _MOST_CELLS = 40_000
 _LONGEST = 2_000_000
+_LARGEST_MU = 1e4
 _BARE = 0.05
 """Below this multiplier sampling is given no credit: the loss is beyond use anyway."""
 
@@ -41,6 +42,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if math.isinf(mu * mu):
         return math.inf
     upper = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1
+    if mu > _LARGEST_MU:
+        return upper  # it holds by the Chernoff bound; solving would drown in rounding
     return float(brentq(lambda e: gaussian_delta(mu, e) - delta, 0.0, upper, xtol=1e-12))
 
 

@@ -14,7 +14,7 @@ from gradveil.cli import federating
 from gradveil.cli.choices import Tweaks
 from gradveil.cli.output import emit_json
 from gradveil.cli.run import plans_from
-from gradveil.data.sources import load
+from gradveil.data.sources import load, locate
 from gradveil.errors import BadInput
 from gradveil.experiments.federated.policy import STRICT
 from gradveil.experiments.federated.policy_file import written
@@ -162,7 +162,7 @@ def node(
     if not server.rpartition(":")[2].isdigit() or ":" not in server:
         raise BadInput(f"server = {server!r}: must be HOST:PORT")
     settings = NodeSettings(
-        data=str(Path(data).resolve()) if Path(data).exists() else data,
+        data=locate(data),
         state=str(state.resolve()),
         policy=str(federating.existing("policy", policy)),
         shard=shard,
@@ -194,7 +194,7 @@ def demo(
     """Run a small plan over a SuperLink and SuperNodes on this machine, with TLS and keys made for the occasion."""
     from gradveil.experiments.federated import conduct
 
-    if Path(dataset).exists():
+    if locate(dataset) != dataset:
         raise BadInput(f"dataset = {dataset!r}: the demonstration takes a dataset by its name")
     if not 1 <= nodes <= DEMO["clients"]:
         raise BadInput(f"nodes = {nodes}: must lie between 1 and {DEMO['clients']}")

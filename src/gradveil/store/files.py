@@ -130,9 +130,9 @@ def digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def write_sealed(path: Path, value: Record) -> None:
+def write_sealed(path: Path, value: Record, owner_only: bool = False) -> None:
     """Write a JSON object with its seal."""
-    write_json(path, {**value, SEAL: digest(value)})
+    write_json(path, {**value, SEAL: digest(value)}, owner_only)
 
 
 def read_sealed(path: Path) -> Record:

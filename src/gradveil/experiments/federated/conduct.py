@@ -102,6 +102,7 @@ def taken_up(grid: Any, folder: Path) -> Run:
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
     engine = Flower(plan, dataset, grid, roster, journal.note, largest)
     run = runner.begin(plan, dataset, folder, budget, None, engine)
+    journal.check(run.lines)
     run.recall = partial(journal.recall, budget)
     run.may_retry = Retry(run, federation.attempts)
     return run

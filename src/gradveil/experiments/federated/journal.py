@@ -3,6 +3,7 @@
 import json
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 
 from gradveil import store
+from gradveil.errors import BadInput
 from gradveil.experiments.budget import Budget
 from gradveil.federation import server
 from gradveil.federation.server import State
 
 Array = np.ndarray[Any, Any]
+Line = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,22 @@ class Journal:
 
     def entries(self) -> list[tuple[int, Array]]:
         """Read the attempts; a line torn by a kill was not followed by a message and is left out."""
-        whole = self.path.read_text(encoding="utf-8").split("\n")[:-1] if self.path.exists() else []
-        return [(int(e["round"]), np.asarray(e["clients"], np.int64)) for e in map(json.loads, whole)]
+        whole = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
+        try:
+            found = [json.loads(line) for line in whole]
+            return [(int(entry["round"]), np.asarray(entry["clients"], np.int64)) for entry in found]
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise BadInput(f"{str(self.path)!r}: was damaged, so it cannot be told what was released") from None
+
+    def check(self, lines: Sequence[Line]) -> None:
+        """Refuse a journal with fewer attempts at a round than the round's line tells of: they would be forgotten."""
+        times = Counter(t for t, _ in self.entries())
+        for line in lines:
+            if times[line["round"]] < line.get("attempts", 1):
+                raise BadInput(
+                    f"{str(self.path)!r}: holds {times[line['round']]} attempts at round {line['round']}, and "
+                    f"{line.get('attempts', 1)} were made"
+                )
 
     def _cut(self) -> None:
         """Take away a line that a kill has torn, so that the next one begins on its own."""

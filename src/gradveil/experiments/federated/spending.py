@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gradveil import codec, store
 from gradveil.accounting.threats import Ledger, account
@@ -57,10 +56,10 @@ class Spending:
 
     def read(self) -> dict[str, Served]:
         """Read what was served, by plan and place."""
-        stored: dict[str, Any] = store.read_json(self.path)["plans"] if self.path.exists() else {}
+        stored = store.read_sealed(self.path) if self.path.exists() else {"plans": {}}
         return {
             digest: Served(codec.decode(Plan, one["plan"]), one["layers"], one["copies"], one["rounds"])
-            for digest, one in stored.items()
+            for digest, one in stored["plans"].items()
         }
 
     def write(self, plans: dict[str, Served]) -> None:
@@ -69,7 +68,7 @@ class Spending:
             digest: {"plan": codec.encode(s.plan), "layers": s.layers, "copies": s.copies, "rounds": s.rounds}
             for digest, s in plans.items()
         }
-        store.write_json(self.path, {"plans": plain}, owner_only=True)
+        store.write_sealed(self.path, {"plans": plain}, owner_only=True)
 
     def spend(self, policy: Policy, name: str, fresh: Served, t: int, clients: list[int]) -> str | None:
         """Write a round down if the policy affords it; else say why not. Whatever bears another name adds up."""
