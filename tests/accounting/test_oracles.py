@@ -349,3 +349,14 @@ def test_noise_drawn_by_clients_does_not_let_a_secret_draw_hide_a_client(clients
 
 
 LINE_WIDE = np.linspace(-220.0, 221.0, 120_001)
+
+
+@pytest.mark.parametrize("z", [1e-9, 1e-3, 0.01, 0.049, 0.051])
+@pytest.mark.parametrize("secret", [True, False])
+def test_hardly_any_noise_is_a_large_epsilon_and_no_error(z, secret):
+    """Below a multiplier of 0.05 sampling is given no credit; the closed form holds, and so does Chernoff's bound."""
+    exact = z**-2 / 2 + math.sqrt(2 * math.log(1e5)) / z
+    for rate in (0.1, 1.0):
+        found = pld_of_rounds([(Step(z, 1.0, 1),)], 1, rate, 1e-5, "add-remove", secret)
+        assert 0.3 * exact < found <= 1.01 * exact + 1
+    assert 0.3 * exact < pld_with_visible_draws([Step(z, 0.5, 1)], 1e-5) <= 1.01 * exact + 1

@@ -56,8 +56,8 @@ def pld_with_visible_draws(steps: Steps, delta: float, adjacency: str = ADD_REMO
     """Give epsilon where the adversary sees which lots hold the unit: q then only says how often that happens."""
     if is_noiseless(steps):
         return math.inf
-    if all(step.q == 1 for step in steps):
-        return pld(steps, delta, adjacency)
+    if all(step.q == 1 for step in steps) or _is_bare(steps):
+        return pld([step._replace(q=1.0) for step in steps], delta, adjacency)
     coarse, _ = rounded(steps)
     interval = _interval([(s._replace(q=1.0), s.q * s.times) for s in coarse])
 
@@ -87,7 +87,7 @@ def _epsilon_of_rounds(
     if not there:
         return 0.0
     counted = Counter(there)
-    if rate == 1 and (all(s.q == 1 for r in there for s in r) or min(s.z for r in there for s in r) < _BARE):
+    if any(map(_is_bare, there)) or (rate == 1 and all(s.q == 1 for r in there for s in r)):
         return gaussian_epsilon(_mu(merged(*(repeated(r, n * copies) for r, n in counted.items())), adjacency), delta)
     seen = _epsilon_of_seen(counted, copies, rate, delta, adjacency)
     # For replace-one the law of a sampled round that did not happen is not known here, so its draw hides nothing.
@@ -110,10 +110,16 @@ def _epsilon_of_seen(counted: Rounds, copies: int, rate: float, delta: float, ad
     return max(compose(items(way)).epsilon(delta) for way in DIRECTIONS[adjacency])
 
 
+def _is_bare(steps: Steps) -> bool:
+    """Whether the units that a step expects to hold are behind next to no noise."""
+    return min(step.z / max(1.0, step.q * step.units) for step in steps) < _BARE
+
+
 def _mu(steps: Steps, adjacency: str) -> float:
-    """Give mu of unsampled steps taken as one Gaussian."""
+    """Give mu of steps taken as one Gaussian, as if every unit were in every lot."""
     reach = 2.0 if adjacency == REPLACE_ONE else 1.0
-    return reach * math.sqrt(math.fsum(step.times * (step.units / step.z) ** 2 for step in steps))
+    held = ((step.times, min(step.units, step.most or step.units) / step.z) for step in steps)
+    return reach * math.sqrt(math.fsum(times * mu**2 for times, mu in held))
 
 
 def _round(steps: Steps, rate: float, times: int, way: str, interval: float) -> Repeated:
