@@ -127,7 +127,7 @@ def test_a_hidden_draw_of_the_client_is_the_two_level_mixture(q):
     inside = mixed(q, bell(1.0, Z), absent)
     outer = mixed(RATE, inside, absent)
     ways = [losses([Step(Z, q, 1)], way) for way in (REMOVE, ADD)]
-    remove, add = hidden(*ways, RATE, 1e-4)
+    remove, add = (on_grid(curve, 1e-4) for curve in hidden(*ways, RATE))
     for epsilon in EPSILONS:
         assert delta_at(remove, epsilon) == pytest.approx(stick(outer, absent, epsilon), abs=1e-5)
         assert delta_at(add, epsilon) == pytest.approx(stick(absent, outer, epsilon), abs=1e-5)
@@ -163,7 +163,7 @@ def test_a_client_that_looks_quite_different_when_absent_is_not_hidden_by_its_dr
         assert real == pytest.approx(RATE * gaussian_delta(1 / Z, epsilon), abs=1e-6)
         ways = [losses([Step(Z, 1.0, 1)], way) for way in (REMOVE, ADD)]
         assert delta_at(compose([Repeated(((ways[0], 1),), RATE)]), epsilon) >= real - 1e-9
-    assert delta_at(hidden(*ways, RATE, 1e-4)[0], 0.2) < 0.1 * RATE * gaussian_delta(1 / Z, 0.2)
+    assert delta_at(on_grid(hidden(*ways, RATE)[0], 1e-4), 0.2) < 0.1 * RATE * gaussian_delta(1 / Z, 0.2)
 
 
 def test_rounds_compose_and_copies_are_drawn_anew():

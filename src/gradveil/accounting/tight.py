@@ -96,7 +96,7 @@ def _epsilon_of_rounds(
     return min(seen, _epsilon_of_hidden(counted, copies, rate, delta, adjacency))
 
 
-Rounds = dict[tuple[Step, ...], int]
+Rounds = Counter[tuple[Step, ...]]
 
 
 def _epsilon_of_seen(counted: Rounds, copies: int, rate: float, delta: float, adjacency: str) -> float:
@@ -135,11 +135,14 @@ def _gathered(steps: Steps) -> tuple[Step, ...]:
 
 
 def _coarse(counted: Rounds) -> Rounds:
-    """Round the multipliers of sampled steps down to 100 levels over all rounds; rounds may become alike."""
+    """Round the multipliers of all rounds down to 100 levels, sampled and unsampled apart; rounds may become alike."""
+    gathered = [(_gathered(steps), n) for steps, n in counted.items()]
+    levels = {
+        sampled: _levels([s for r, _ in gathered for s in r if (s.q < 1) is sampled]) for sampled in (True, False)
+    }
     alike: Counter[tuple[Step, ...]] = Counter()
-    levels = _levels([s for r in counted for s in r if s.q < 1])
-    for steps, n in counted.items():
-        alike[_gathered(merged([s._replace(z=levels(s.z)) if s.q < 1 else s for s in steps]))] += n
+    for steps, n in gathered:
+        alike[merged([s._replace(z=levels[s.q < 1](s.z)) for s in steps])] += n
     return alike
 
 
@@ -152,28 +155,29 @@ def _levels(steps: Steps) -> Callable[[float], float]:
 def _epsilon_of_hidden(counted: Rounds, copies: int, rate: float, delta: float, adjacency: str) -> float:
     """Compose rounds whose draw nobody sees."""
     coarse = _coarse(counted)
-    outer = [(rate * math.sqrt(sum(s.times * _spread(s) ** 2 for s in r)), n) for r, n in coarse.items()]
-    interval = _fineness(len(outer)) * math.sqrt(sum(n * s * s for s, n in outer) / sum(n for _, n in outer))
-    mixed = [(_hidden_round(r, rate, adjacency, interval), n * copies) for r, n in coarse.items()]
-    ways = zip(*(both for both, _ in mixed), strict=True)
-    times = [n for _, n in mixed]
-    return max(
-        compose([Repeated(((loss, 1),), 1.0, n) for loss, n in zip(way, times, strict=True)]).epsilon(delta)
-        for way in ways
-    )
+    curves = [_hidden_round(r, rate, adjacency) for r in coarse]
+    spreads = [(rate * math.sqrt(sum(s.times * _spread(s) ** 2 for s in r)), n) for r, n in coarse.items()]
+    fine = _fineness(len(spreads)) * math.sqrt(sum(n * s * s for s, n in spreads) / coarse.total())
+    interval = max(fine, max(curve.high for both in curves for curve in both) / _MOST_CELLS)
+
+    def composed(way: int) -> Losses:
+        rounds = zip(curves, coarse.values(), strict=True)
+        return compose([Repeated(((on_grid(both[way], interval), 1),), 1.0, n * copies) for both, n in rounds])
+
+    return max(composed(way).epsilon(delta) for way in range(len(DIRECTIONS[adjacency])))
 
 
-def _hidden_round(steps: tuple[Step, ...], rate: float, adjacency: str, interval: float) -> tuple[Losses, ...]:
-    """Give one round's losses in every direction, mixed with its secret draw."""
+def _hidden_round(steps: tuple[Step, ...], rate: float, adjacency: str) -> tuple[Curve, ...]:
+    """Give one round's curves in every direction, mixed with its secret draw."""
     if len(steps) == 1 and steps[0].q == 1 and steps[0].units == 1:
-        return tuple(on_grid(_of(steps[0]._replace(q=rate), way), interval) for way in DIRECTIONS[adjacency])
+        return tuple(_of(steps[0]._replace(q=rate), way) for way in DIRECTIONS[adjacency])
     finer = _interval([(s, s.times) for s in steps])
     remove, add = (compose([_round(steps, 1.0, 1, way, finer)]) for way in (REMOVE, ADD))
-    return hidden(remove, add, rate, interval)
+    return hidden(remove, add, rate)
 
 
-def hidden(remove: Losses, add: Losses, rate: float, interval: float) -> tuple[Losses, Losses]:
-    """Mix losses of a round with a draw that nobody sees: the round happens with probability `rate`.
+def hidden(remove: Losses, add: Losses, rate: float) -> tuple[Curve, Curve]:
+    """Mix losses of a round with a draw that nobody sees, in both directions: it happens with probability `rate`.
 
     P' = (1 - rate) Q + rate P against Q and back. It presumes that a round which did not happen looks like Q, the
     round without the unit.
@@ -191,12 +195,12 @@ def hidden(remove: Losses, add: Losses, rate: float, interval: float) -> tuple[L
 
     high = math.log1p(rate * math.expm1(min(float(remove.values[-1]), 500.0)))
     low = math.log1p(rate * math.expm1(float(remove.values[0])))
-    return on_grid(Curve(removal, low, high), interval), on_grid(Curve(addition, -high, -low), interval)
+    return Curve(removal, low, high), Curve(addition, -high, -low)
 
 
 def losses(steps: Steps, way: str) -> Losses:
     """Give the losses of all steps in one direction."""
-    coarse = _coarse({tuple(steps): 1})
+    coarse = _coarse(Counter({tuple(steps): 1}))
     interval = _interval([(s, s.times) for r in coarse for s in r])
     return compose([_round(r, 1.0, n, way, interval) for r, n in coarse.items()])
 
