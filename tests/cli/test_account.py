@@ -186,3 +186,18 @@ def test_a_secret_cohort_is_shown_as_a_presumption_and_refused_as_a_target(capsy
     assert main([*wanted, "central"]) == 2
     assert "central-visible" in capsys.readouterr().err
     assert main([*wanted, "central-visible", "--json"]) == 0
+
+
+def test_a_target_that_hardly_any_noise_meets_is_answered_with_the_least_noise(capsys):
+    answer = ask(capsys, "plan", "--target-epsilon", "100000", "--q", "0.01", "--rounds", "10")
+    assert answer["sigma"] == 0.01
+    assert answer["guarantee"]["epsilon"] <= 100000
+
+
+def test_a_search_for_rounds_that_comes_to_its_end_says_so(capsys):
+    wanted = ["plan", "--solve", "rounds", "--q", "0.001", "--target-epsilon"]
+    assert ask(capsys, *wanted, "10")["search_ended"] is True
+    few = ask(capsys, *wanted, "0.01")
+    assert (few["search_ended"], few["rounds"] < 2**15) == (False, True)
+    assert main([*wanted, "10"]) == 0
+    assert "More rounds may fit" in capsys.readouterr().out

@@ -12,7 +12,7 @@ from gradveil.cli.choices import pick
 from gradveil.cli.output import emit_json, table
 from gradveil.errors import BadInput
 from gradveil.experiments.question import Question
-from gradveil.experiments.solver import Target, curve, solve_decay, solve_rounds, solve_sigma
+from gradveil.experiments.solver import MOST_ROUNDS, Target, curve, solve_decay, solve_rounds, solve_sigma
 from gradveil.fields import real
 
 Opt = typer.Option
@@ -87,6 +87,7 @@ def _answer(found: Question, target: Target, solve: str, rule: float | None) -> 
         "decay": found.decay,
         "rounds": found.rounds,
         "local_steps": found.local_steps,
+        "search_ended": solve == "rounds" and found.rounds == MOST_ROUNDS,
         "target_epsilon": target.epsilon,
         "guarantee": target.cost(found).plain(),
         "curve": [{"rounds": t, "guarantee": held.plain()} for t, held in curve(found, target)],
@@ -105,5 +106,7 @@ def _show(answer: dict[str, Any], as_json: bool) -> None:
     )
     rows = [[str(p["rounds"]), f"{p['guarantee']['epsilon']:.4g}"] for p in answer["curve"]]
     table("Spent by then, same delta and threat model", ["rounds", "epsilon"], rows)
+    if answer["search_ended"]:
+        typer.echo(f"More rounds may fit: the search ends at {MOST_ROUNDS}.")
     if answer["paper_rule_sigma_0"] is not None:
         typer.echo(f"The paper's rule asks for sigma_0 of at least {answer['paper_rule_sigma_0']:.4g}.")

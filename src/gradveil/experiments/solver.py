@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gradveil.accounting.guarantee import Guarantee
 from gradveil.accounting.threats import account
 from gradveil.errors import AnswerIsNo, BadInput
-from gradveil.experiments.question import Question
+from gradveil.experiments.question import LEAST_SIGMA, Question
 
 LARGEST_SIGMA, MOST_ROUNDS, PRECISION = 1e4, 2**15, 1e-3
 
@@ -55,7 +55,7 @@ def solve_decay(question: Question, target: Target) -> Question:
 
 
 def solve_rounds(question: Question, target: Target) -> Question:
-    """Find the most rounds that stay within the target; whoever takes part does so in all of them."""
+    """Find the most rounds, up to MOST_ROUNDS, that stay within the target; who takes part does so in all of them."""
 
     def at(rounds: int) -> Question:
         return replace(question, rounds=rounds, participations=None)
@@ -63,7 +63,9 @@ def solve_rounds(question: Question, target: Target) -> Question:
     if not target.met(at(1)):
         raise AnswerIsNo(f"not even one round stays within epsilon {target.epsilon:g}; use more noise")
     low, high = 1, 2
-    while high < MOST_ROUNDS and target.met(at(high)):
+    while target.met(at(high)):
+        if high == MOST_ROUNDS:
+            return at(high)
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
@@ -83,9 +85,9 @@ def _smallest(
         low, high = high, 2 * high
         if high > LARGEST_SIGMA:
             raise AnswerIsNo(complaint)
-    while low == high and lower and target.met(at(low / 2)):
-        low = high = low / 2
-    low = low / 2 if low == high and lower else low
+    while low == high and lower and low > LEAST_SIGMA and target.met(at(max(low / 2, LEAST_SIGMA))):
+        low = high = max(low / 2, LEAST_SIGMA)
+    low = max(low / 2, LEAST_SIGMA) if low == high and lower else low
     while high - low > PRECISION * low:
         middle = (low + high) / 2
         low, high = (low, middle) if target.met(at(middle)) else (middle, high)

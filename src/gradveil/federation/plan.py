@@ -19,7 +19,7 @@ from gradveil.privacy.method import Method
 from gradveil.surface import Surface
 
 ACCOUNTANTS = ("pld", "paper-moments")
-MOST_SIGMAS = 10**8
+MOST_SIGMAS = 10**7
 MOST_STEPS = 10**11
 """Local steps of all clients and rounds: at a million a second a day's work, and no machine does a million a second."""
 
