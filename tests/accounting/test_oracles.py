@@ -339,8 +339,8 @@ def test_noise_drawn_by_clients_does_not_let_a_secret_draw_hide_a_client(clients
     true = max(brentq(lambda e, p=p, q=q: stick_of(p, q, e) - 1e-5, 0.0, 5.0) for p, q in pairs)
     release = Release(
         round=0, surface=1, unit="client", part="sum", sigmas=(sigma,), ratio=1.0, layers=1, draw="sum", expected=1.0,
-        capacity=1, share=False, example_sampling="fixed-pass", example_rate=0.1, touches=1, cohort_sampling="poisson",
-        cohort_rate=rate, cohort=cohort, copies=1, data_dependent=False,
+        capacity=1, held=10, share=False, example_sampling="fixed-pass", example_rate=0.1, touches=1,
+        cohort_sampling="poisson", cohort_rate=rate, cohort=cohort, copies=1, data_dependent=False,
     )  # fmt: skip
     for threat in ("central", "client-central"):
         assert account(Ledger((release,), 1), 1e-5, "add-remove", threat).epsilon >= true
@@ -360,3 +360,16 @@ def test_hardly_any_noise_is_a_large_epsilon_and_no_error(z, secret):
         found = pld_of_rounds([(Step(z, 1.0, 1),)], 1, rate, 1e-5, "add-remove", secret)
         assert 0.3 * exact < found <= 1.01 * exact + 1
     assert 0.3 * exact < pld_with_visible_draws([Step(z, 0.5, 1)], 1e-5) <= 1.01 * exact + 1
+
+
+@pytest.mark.parametrize(
+    ("z", "times", "delta"), [(30.0, 200_000, 1e-12), (96.43, 1_000_000, 1e-13), (50.0, 10_000, 1e-9)]
+)
+def test_what_rounding_takes_from_a_tiny_delta_is_charged(z, times, delta):
+    """Sampled at nearly 1, so that the closed form is the truth and the grid is used all the same."""
+    found = pld([Step(z, 1 - 1e-9, times)], delta)
+    assert found >= gaussian_epsilon(math.sqrt(times) / z, delta) * (1 - 1e-6)
+
+
+def test_cells_wider_than_any_exponent_are_answered():
+    assert pld([Step(0.06, 0.999, 10_000_000)], 1e-5) > 1e8

@@ -204,6 +204,7 @@ def ledger(rounds, batch, size, unit="example"):
                 draw="sum",
                 expected=batch,
                 capacity=batch,
+                held=500,
                 share=False,
                 example_sampling="fixed-pass",
                 example_rate=batch / size,

@@ -31,6 +31,7 @@ def ledger(layers, times=100, copies=1, batches="poisson", draw="sum"):
                 draw=draw,
                 expected=5.0,
                 capacity=5,
+                held=500,
                 share=False,
                 example_sampling=batches,
                 example_rate=0.01,

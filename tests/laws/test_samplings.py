@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gradveil.data.sampling import OVERFLOW, SAMPLINGS, CohortSampling, FixedPass, Poisson, WithReplacement
+from gradveil.data.sampling import OVERFLOW, SAMPLINGS, CohortSampling, FixedPass, Poisson, WithReplacement, flips
 from gradveil.errors import BadInput
 
 EXAMPLES = {FixedPass: FixedPass(), Poisson: Poisson(), WithReplacement: WithReplacement()}
@@ -171,3 +171,18 @@ def test_a_poisson_cohort_varies_and_may_be_empty():
     sizes = [len(CohortSampling.POISSON.draw(jax.random.key(s), 20, 2)) for s in range(100)]
     assert min(sizes) == 0
     assert len(set(sizes)) > 3
+
+
+@pytest.mark.parametrize("rate", [1e-6, 1 / 60_000, 0.01, 0.3, 1.0])
+def test_a_coin_never_falls_more_often_than_the_rate_that_is_accounted(rate):
+    """The words decide: heads are the words below rate 2^32, counted here, not drawn."""
+    key = jax.random.key(5)
+    words = np.asarray(jax.random.bits(key, (50_000,), np.uint32)).astype(np.float64)
+    heads = np.asarray(flips(key, 50_000, rate))
+    np.testing.assert_array_equal(heads, words < np.floor(rate * 2**32))
+    assert np.floor(rate * 2**32) / 2**32 <= rate
+
+
+def test_the_mean_of_rare_coins_is_their_rate():
+    drawn = [int(np.asarray(flips(jax.random.key(seed), 4_000_000, 1e-6)).sum()) for seed in range(60)]
+    assert abs(sum(drawn) - 240) < 4 * 240**0.5

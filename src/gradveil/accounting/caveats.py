@@ -24,6 +24,9 @@ REPLACEMENT = "Sampling with replacement may put a record into a batch B times, 
 CUT = (
     "delta is smaller than the chance that one of the Poisson batches is truncated (1e-15 each), so nothing is covered."
 )
+NOISE_ENDS = (
+    "There is so little noise that its end, 9 standard deviations out, may give a unit away: nothing is covered."
+)
 UNKNOWN_BATCH = "How many records of a client a batch can hold is not known: give the batch size or the client's size."
 COPIES = "Some records are held by several clients; every copy is counted."
 PRESUMED = (

@@ -23,6 +23,8 @@ from gradveil.accounting.steps import Step
 Array = np.ndarray[Any, Any]
 
 REMOVE, ADD, REPLACE = "remove", "add", "replace"
+_LARGEST = 300.0
+"""Beyond this loss exponentials overflow; what lies there is charged as infinite."""
 _FAR = 10.0
 """Standard deviations beyond which a normal is taken for nothing: 8e-24, charged as an infinite loss."""
 
@@ -99,7 +101,9 @@ def _where(losses: Array, z: float, shifts: Array, weights: Array) -> Array:
     """Find x at which ln P / Q is a given loss; minus infinity where it is always larger."""
     if len(shifts) == 2:
         with np.errstate(invalid="ignore", divide="ignore"):
-            x = 0.5 + z * z * (np.log(np.expm1(losses) + weights[1]) - math.log(weights[1]))
+            small = np.log(np.expm1(np.minimum(losses, 1.0)) + weights[1])
+        large = losses + np.log1p(-weights[0] * np.exp(-np.maximum(losses, 1.0)))
+        x = 0.5 + z * z * (np.where(losses < 1, small, large) - math.log(weights[1]))
         return np.where(np.isnan(x), -np.inf, x)
     return _inverted(losses, z, shifts, weights)
 
@@ -136,7 +140,7 @@ def _exchanged(z: float, q: float) -> Curve:
     far = 1 + _FAR * z
     ends = [(2 * far * s - 1) / (2 * z * z) for s in (1, -1)]
     high = float(np.diff(np.logaddexp(math.log1p(-q), math.log(q) + np.array(ends[::-1])))[0])
-    return Curve(delta, -high, high)
+    return Curve(delta, -min(high, _LARGEST), min(high, _LARGEST))
 
 
 def _exchanged_units(step: Step) -> Curve:

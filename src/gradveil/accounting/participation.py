@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import binom
+
 from gradveil.accounting import caveats
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import Step, grouped, merged
@@ -46,14 +50,16 @@ def _cost(release: Release) -> float:
 def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
     """Give one participation of a record as steps: how often it is in a batch, and behind how much noise.
 
-    A count is made on the first batch, so both are released together: 1 / z^2 of that step is the sum of theirs.
+    A count is made on the first batch, so both are released together: 1 / z^2 of that step is the sum of theirs. One
+    count serves the whole cohort, of which c clients may hold the record: it is what c counts of their own would add up
+    to, each with noise smaller by sqrt(c).
     """
     z = list(release.multipliers)
     if release.example_sampling == "replacement":
         z = [s / release.expected for s in z]
     if count is not None:
         most = release.expected if release.example_sampling == "replacement" else 1.0
-        noise = count.multipliers[0] / most
+        noise = count.multipliers[0] / (most * math.sqrt(release.copies))
         z[0] = 1 / math.hypot(1 / z[0], 1 / noise) if noise > 0 else 0.0
     if release.example_sampling == "poisson":
         return grouped(z, release.example_rate)
@@ -63,6 +69,32 @@ def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
 def remarks(release: Release) -> tuple[str, ...]:
     """Give the sentences that its sampling asks for."""
     return (caveats.REPLACEMENT,) if release.example_sampling == "replacement" else ()
+
+
+NOISE_END = 9.1
+"""Standard deviations that the noise is sure to reach; `gradveil.normals` ends a little later."""
+
+
+@lru_cache(maxsize=4096)
+def beyond(release: Release, reach: float, whole: bool) -> float:
+    """Bound the chance that noise would have had to go beyond its end to hide what a neighbor changed in a round.
+
+    A unit moves a sum by 1 / z standard deviations (`reach` times that where it is replaced); all records of a client
+    (`whole`) by as many of them as are in the batch.
+    """
+    z = np.asarray(release.multipliers)
+    if not whole or release.unit == "client":
+        return float(np.sum(_rate(release) * ndtr(reach / z - NOISE_END)))
+    if release.example_sampling != "poisson" or release.example_rate == 1:
+        return float(np.sum(ndtr(reach * release.capacity / z - NOISE_END)))
+    k = np.arange(1, release.capacity + 1)
+    chances = binom.pmf(k, release.held, release.example_rate)
+    return float(np.sum(chances[:, None] * ndtr(reach * k[:, None] / z - NOISE_END)))
+
+
+def _rate(release: Release) -> float:
+    sampled = release.example_sampling == "poisson" and release.unit == "example"
+    return release.example_rate if sampled else 1.0
 
 
 @lru_cache(maxsize=4096)
@@ -84,7 +116,6 @@ def whole_client(release: Release) -> tuple[Step, ...]:
     if release.unit == "client":
         return one_round(release, None)
     if release.example_sampling == "poisson" and release.example_rate < 1:
-        held = round(release.expected / release.example_rate)
         steps = grouped(release.multipliers, release.example_rate)
-        return tuple(step._replace(units=held, most=release.capacity) for step in steps)
+        return tuple(step._replace(units=release.held, most=release.capacity) for step in steps)
     return grouped([z / release.capacity for z in release.multipliers], 1.0)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from gradveil.accounting import caveats, guarantee, tight
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.participation import batches, one_round, remarks, whole_client, worst
+from gradveil.accounting.participation import batches, beyond, one_round, remarks, whole_client, worst
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import grouped, merged, repeated
 
@@ -68,7 +68,7 @@ def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[s
 @lru_cache(maxsize=256)
 def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:
     """Account a ledger against one adversary."""
-    loss = _refusal(ledger) or _with_cut_batches(ledger, delta, adjacency, THREATS[threat])
+    loss = _refusal(ledger) or _with_rare_events(ledger, delta, adjacency, threat)
     first = ledger.sums[0] if ledger.sums else None
     by_client = threat.startswith("client") or (first is not None and first.unit == "client")
     seeded = (guarantee.SEEDED,) if ledger.noise_source == "seeded" else ()
@@ -121,15 +121,20 @@ def _refusal(ledger: Ledger) -> Loss | None:
     return None
 
 
-def _with_cut_batches(ledger: Ledger, delta: float, adjacency: str, threat: Threat) -> Loss:
-    """Account with the part of delta that is left when Poisson batches may be cut, with probability eta in all.
+def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Loss:
+    """Account with the part of delta that is left when Poisson batches may be cut, and noise may come to its end.
 
     Whether the other records of a batch fill it does not depend on the record in question. So with probability
     1 - eta, the same for both neighbors, nothing is cut, and by convexity delta(epsilon) grows by eta at most.
+    Noise in floating point has an end; outcomes beyond it that only one neighbor can have are charged whole.
     """
     cut = (r for r in ledger.sums if r.example_sampling == "poisson" and r.unit == "example" and r.example_rate < 1)
-    left = delta - OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in cut)
-    return threat(ledger, left, adjacency) if left > 0 else Loss(math.inf, (caveats.CUT,))
+    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in cut)
+    reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
+    ended = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
+    if delta - eta - ended > 0:
+        return THREATS[threat](ledger, delta - eta - ended, adjacency)
+    return Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
 
 
 def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -219,7 +224,7 @@ def _no_client_level(ledger: Ledger) -> Loss | None:
     """Give infinity where noise on examples protects no client: bare counts, or batches of unknown size."""
     if ledger.counts:
         return Loss(math.inf, (caveats.RAW_COUNT,))
-    if any(r.capacity < 1 for r in ledger.sums):
+    if any(r.capacity < 1 or r.held < 1 for r in ledger.sums):
         return Loss(math.inf, (caveats.UNKNOWN_BATCH,))
     return None
 

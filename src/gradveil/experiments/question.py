@@ -64,29 +64,39 @@ class Question:
         for name in ("batch", "client_size"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), most=MOST_STEPS)
-        given = self.batch is not None and self.client_size is not None
-        if given and abs((self.batch or 0) / (self.client_size or 1) - self.rate) > 1e-3 * self.rate:
+        if self.batch is not None and self.client_size is not None:
+            exact = self.batch / self.client_size
+            if not math.isclose(exact, self.rate, rel_tol=1e-9):
+                raise BadInput(f"q = {self.rate}: is not batch / client_size = {exact:.9g}; leave one of them out")
+        if self.held > MOST_STEPS:
             raise BadInput(
-                f"q = {self.rate}: is not batch / client_size = {self.batch} / {self.client_size}; leave one out"
+                f"batch = {self.batch}: at q = {self.rate} a client would hold more than {MOST_STEPS} records"
             )
-        if self.draw != "sum" and self.lot is None:
+        if not self._expected().is_integer() and (self.draw != "sum" or self.sampling == "replacement"):
+            name = "draw" if self.draw != "sum" else "sampling"
             raise BadInput(
-                f"draw = {self.draw!r}: needs --batch or --client-size, since the noise grows with the batch"
+                f"{name} = {getattr(self, name)!r}: needs --batch, or --client-size of which q is a whole batch"
             )
 
     @property
-    def lot(self) -> int | None:
-        """The batch size B, if it or the client's size is given."""
-        if self.batch is not None or self.client_size is None:
-            return self.batch
-        return max(1, round(self.rate * self.client_size))
+    def held(self) -> int:
+        """How many records a client holds, 0 if neither that nor the batch is given; rounded up, which costs more."""
+        if self.client_size is not None or self.batch is None:
+            return self.client_size or 0
+        return math.ceil(self.batch / self.rate * (1 - 1e-12))
+
+    def _expected(self) -> float:
+        """Give the mean size of a batch; a half where it is not known, which is no batch."""
+        if self.batch is not None:
+            return float(self.batch)
+        return round(self.rate * self.client_size, 9) if self.client_size is not None else 0.5
 
     def _capacity(self) -> int:
         """Give the most examples that a batch can hold, 0 if that is not known."""
-        if self.lot is None or self.sampling != "poisson":
-            return self.lot or 0
-        size = self.client_size or max(self.lot, round(self.lot / self.rate))
-        return Poisson().capacities(size, min(self.lot, size))[-1]
+        if not self.held:
+            return 0
+        largest = min(self.held, math.ceil(self._expected()))
+        return Poisson().capacities(self.held, largest)[-1] if self.sampling == "poisson" else largest
 
     def _check_end(self) -> None:
         if self.sigma_end is None:
@@ -107,7 +117,11 @@ class Question:
 
     def ledger(self) -> Ledger:
         """Give the releases of such a run at the example surface."""
-        touches = self.local_steps if self.sampling != "fixed-pass" else math.ceil(self.local_steps * self.rate - 1e-9)
+        touches = (
+            self.local_steps
+            if self.sampling != "fixed-pass"
+            else max(1, math.ceil(self.local_steps * self.rate - 1e-9))
+        )
         common = Release(
             round=0,
             surface=2,
@@ -117,8 +131,9 @@ class Question:
             ratio=1.0,
             layers=self.layers,
             draw=self.draw,
-            expected=float(self.lot or 1),
+            expected=self._expected(),
             capacity=self._capacity(),
+            held=self.held,
             share=False,
             example_sampling=self.sampling,
             example_rate=self.rate,

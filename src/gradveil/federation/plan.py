@@ -25,12 +25,15 @@ MOST_STEPS = 10**11
 
 
 LEAST_DELTA = 1e-100
+LARGEST_DELTA = 0.01
 
 
 def delta_of(delta: float) -> float:
     """Give a delta that an accountant can work with, or refuse it."""
     if not 0 < delta < 1:
         raise BadInput(f"delta = {delta}: must lie between 0 and 1")
+    if delta > LARGEST_DELTA:
+        raise BadInput(f"delta = {delta}: must be at most {LARGEST_DELTA:g}; with a larger one little is promised")
     if delta < LEAST_DELTA:
         raise BadInput(f"delta = {delta}: must be at least {LEAST_DELTA:g}")
     return delta

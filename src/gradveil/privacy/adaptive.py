@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from gradveil import tree
 from gradveil.errors import BadInput
 from gradveil.fields import real, settle
+from gradveil.normals import normals
 from gradveil.privacy.clip import Facts, Flat, OwnNorm, PerLayer, Unclipped, joint_norms, within
 from gradveil.tree import Array, Tree
 
@@ -67,7 +68,7 @@ class Quantile:
 
     def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Move C by the noised fraction of unclipped units."""
-        noised = summed + self.count_noise * expected * jax.random.normal(key, ())
+        noised = summed + self.count_noise * expected * normals(key, 1)[0]
         return memory * jnp.exp(-self.eta * (noised / expected + 0.5 - self.gamma))
 
 
