@@ -70,17 +70,17 @@ def _gaussian(mu: float) -> Curve:
 
 def _mixture(z: float, shifts: Array, weights: Array, way: str) -> Curve:
     """P = sum_k w_k N(k, z^2) and Q = N(0, z^2): the loss of P over Q grows with x, so level sets are half-lines."""
-    loss = _log_ratio(z, shifts, weights)
+    loss, logs = _log_ratio(z, shifts, weights), np.log(weights)[:, None]
     low, high = loss(np.array([-_FAR * z]))[0], loss(np.array([shifts[-1] + _FAR * z]))[0]
 
     def upper(epsilons: Array) -> Array:
         x = _where(epsilons, z, shifts, weights)
-        mass = logsumexp(log_ndtr((shifts[:, None] - x) / z), b=weights[:, None], axis=0)
+        mass = logsumexp(log_ndtr((shifts[:, None] - x) / z) + logs, axis=0)
         return _difference(mass, epsilons + log_ndtr(-x / z))
 
     def lower(epsilons: Array) -> Array:
         x = _where(-epsilons, z, shifts, weights)
-        mass = logsumexp(log_ndtr((x - shifts[:, None]) / z), b=weights[:, None], axis=0)
+        mass = logsumexp(log_ndtr((x - shifts[:, None]) / z) + logs, axis=0)
         return np.where(np.isneginf(x), 0.0, _difference(log_ndtr(x / z), epsilons + mass))
 
     return Curve(upper, low, high) if way == REMOVE else Curve(lower, -high, -low)
@@ -91,7 +91,7 @@ def _log_ratio(z: float, shifts: Array, weights: Array) -> Callable[[Array], Arr
 
     def loss(x: Array) -> Array:
         exponents = (2 * shifts[:, None] * x - shifts[:, None] ** 2) / (2 * z * z)
-        found: Array = logsumexp(exponents, b=weights[:, None], axis=0)
+        found: Array = logsumexp(exponents + np.log(weights)[:, None], axis=0)
         return found
 
     return loss

@@ -80,7 +80,8 @@ def _discounted(mass: Array, interval: float) -> Array:
 
 def on_grid(curve: Curve, interval: float) -> Losses:
     """Connect the dots of a curve between its two ends."""
-    first, last = math.floor(curve.low / interval), math.ceil(curve.high / interval)
+    first = math.floor(curve.low / interval)
+    last = max(first + 1, math.ceil(curve.high / interval))
     deltas = np.clip(curve.delta(np.arange(first, last + 1) * interval), 0.0, 1.0)
     deltas = np.minimum.accumulate(deltas)
     drops = -np.diff(deltas)

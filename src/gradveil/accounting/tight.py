@@ -25,6 +25,8 @@ DIRECTIONS = {ADD_REMOVE: (REMOVE, ADD), REPLACE_ONE: (REPLACE,)}
 _MOST_CELLS = 40_000
 _LONGEST = 2_000_000
 _LARGEST_MU = 1e4
+_LARGEST_HIDDEN = 300.0
+"""Beyond this epsilon a secret draw is given no credit: it changes no decision, and exponentials overflow."""
 _BARE = 0.05
 """Below this multiplier sampling is given no credit: the loss is beyond use anyway."""
 
@@ -91,7 +93,12 @@ def _epsilon_of_rounds(
         return gaussian_epsilon(_mu(merged(*(repeated(r, n * copies) for r, n in counted.items())), adjacency), delta)
     seen = _epsilon_of_seen(counted, copies, rate, delta, adjacency)
     # For replace-one the law of a sampled round that did not happen is not known here, so its draw hides nothing.
-    if not secret or rate == 1 or (adjacency == REPLACE_ONE and any(s.q < 1 for r in counted for s in r)):
+    if (
+        not secret
+        or rate == 1
+        or seen > _LARGEST_HIDDEN
+        or (adjacency == REPLACE_ONE and any(s.q < 1 for r in counted for s in r))
+    ):
         return seen
     return min(seen, _epsilon_of_hidden(counted, copies, rate, delta, adjacency))
 
