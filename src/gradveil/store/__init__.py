@@ -20,6 +20,7 @@ from gradveil.store.checkpoint import (
 from gradveil.store.files import (
     by_round,
     npz,
+    read,
     read_json,
     read_npz,
     read_sealed,
@@ -89,6 +90,7 @@ __all__ = [
     "params_digest",
     "plan_at",
     "plan_from",
+    "read",
     "read_checkpoint",
     "read_data",
     "read_history",
