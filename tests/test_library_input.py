@@ -121,3 +121,24 @@ def test_a_built_in_name_wins_over_a_folder_and_a_path_is_a_path(tmp_path, monke
     for path in ("./digits", Path("digits")):
         with pytest.raises(gradveil.BadInput, match=str(tmp_path / "digits")):
             gradveil.plan(path)
+
+
+def test_what_is_no_table_of_finite_numbers_is_not_predicted(tmp_path):
+    model = gradveil.train(gradveil.plan("synthetic", "non-private", rounds=1), tmp_path / "run")
+    good = gradveil.dataset("synthetic").test.x[:2]
+    assert model.predict(good).shape == (2,)
+    assert model.scores(good[:0]).shape == (0, 4)
+    assert model.predict(np.zeros((1, 20), int)).shape == (1,)
+    ragged = [[0.0] * 20, [0.0] * 19]
+    broken = [np.where(np.arange(20) == 3, wrong, good.astype(float)) for wrong in (np.nan, np.inf, -np.inf, 1e300)]
+    for wrong in (ragged, [["a"] * 20], None, "text", {}, object(), [[None] * 20], [[1j] * 20], *broken):
+        for asked in (model.predict, model.scores):
+            with pytest.raises(gradveil.BadInput, match=r"^x"):
+                asked(wrong)
+
+
+def test_more_clients_than_can_be_told_apart_in_memory_are_refused_before_anything_is_made():
+    for clients in (10**7 + 1, 10**9):
+        with pytest.raises(gradveil.BadInput, match=f"clients = {clients}: must be at most 10000000"):
+            gradveil.plan("synthetic", clients=clients, client_size=1, batch=1)
+    assert gradveil.plan("synthetic", clients=10**7, client_size=1, batch=1).clients == 10**7

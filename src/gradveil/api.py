@@ -23,7 +23,7 @@ from gradveil.experiments.shorthand import Tweaks, divided, method_named, pick
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
-from gradveil.fields import choose, scalar, whole
+from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.privacy.method import Method
 from gradveil.surface import Surface
@@ -44,11 +44,16 @@ class Trained:
 
     def scores(self, x: Any) -> Array:
         """Give the logits [n, classes] of examples [n, ...] as the dataset stores them."""
-        examples = np.asarray(x)
+        try:
+            examples = np.asarray(x)
+        except ValueError:
+            raise BadInput("x: examples of one shape are expected, and these differ") from None
         if examples.dtype.kind not in "fuib":
             raise BadInput(f"x = {shown(x)}: numbers are expected")
         if not examples.ndim or examples.shape[1:] != self.shape:
             raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
+        if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
+            raise BadInput(f"x: finite numbers of at most {MOST_REAL:g} are expected")
         return np.asarray(jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples)))
 
     def predict(self, x: Any) -> Array:

@@ -146,7 +146,7 @@ def limited(limit, *arguments):
 
 TOO_LARGE = {
     "a model of": 'model = {kind = "Mlp", hidden = [100000, 100000000]}\nclients = 2\ncohort = 1',
-    "clients x client_size": "clients = 2000000000\nclient_size = 1000\ncohort = 2",
+    "clients x client_size": 'dataset = "many.npz"\nclients = 10000000\nclient_size = 50000\ncohort = 2',
     "the updates of cohort": 'clients = 1000000\ncohort = 1000000\nmodel = {kind = "Mlp", hidden = [100000]}',
 }
 
@@ -154,8 +154,11 @@ TOO_LARGE = {
 @pytest.mark.parametrize("said", TOO_LARGE)
 def test_a_plan_beyond_the_memory_is_refused_with_the_numbers_before_anything_is_made(tmp_path, said):
     """In a process that may not take 8 GB of addresses: whoever makes the arrays first dies of another sentence."""
-    base = 'dataset = "synthetic"\nrounds = 1\nbatch = 1\npartition = {kind = "Iid"}\nsampling = {kind = "FixedPass"}\n'
-    (tmp_path / "plan.toml").write_text(base + TOO_LARGE[said] + "\n")
+    np.savez(tmp_path / "many.npz", x=np.zeros((100_000, 1), np.uint8), y=np.arange(100_000) % 2)
+    base = 'rounds = 1\nbatch = 1\npartition = {kind = "Iid"}\nsampling = {kind = "FixedPass"}\n'
+    named = TOO_LARGE[said].replace("many.npz", str(tmp_path / "many.npz"))
+    synthetic = "" if "dataset" in named else 'dataset = "synthetic"\n'
+    (tmp_path / "plan.toml").write_text(synthetic + base + named + "\n")
     answer = limited("ulimit -v 8388608", "run", tmp_path / "plan.toml", "--out", tmp_path / "run")
     assert answer.returncode == 2, answer.stderr
     assert said in answer.stderr

@@ -10,7 +10,7 @@ from gradveil.cli.loading import load
 from gradveil.errors import BadInput
 from gradveil.experiments import demo, recording, runner
 from gradveil.experiments.runner import Options, Run
-from gradveil.federation.plan import NoiseSource
+from gradveil.federation.plan import NoiseSource, Plan
 
 HONOURED = "--rounds, --attack, --no-attack, --watch, --data-dir, --engine and --json"
 
@@ -20,6 +20,13 @@ def refuse_beside(given: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if value is not None and value is not False:
             raise BadInput(f"{name}: cannot be changed by --resume, beside which only {HONOURED} are taken")
+
+
+def refuse_unreached(watch: frozenset[int], plan: Plan) -> None:
+    """Refuse to keep the checkpoint of a round that the plan does not reach."""
+    last = max(watch, default=0)
+    if last > plan.rounds:
+        raise BadInput(f"watch = {last}: must be at most rounds = {plan.rounds}")
 
 
 def folders_of(out: Path | None) -> list[Path]:
@@ -44,6 +51,8 @@ def taken_up(
     to be attacked at its end, which must be possible.
     """
     plan = store.read_plan(folder)
+    wanted = plan if rounds is None else replace(plan, rounds=rounds)
+    refuse_unreached(watch, wanted)
     done = len(store.inspect(folder, plan).lines)
     missed = sorted(t for t in watch if t < done and not store.there(store.watched_path(folder, t)))
     if missed:
@@ -51,5 +60,4 @@ def taken_up(
     if attack and plan.noise_source is NoiseSource.SECRET and done and not recording.recorded_rounds(folder):
         raise BadInput("--attack: the noise of this run is secret and its first round was not recorded")
     data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
-    wanted = plan if rounds is None else replace(plan, rounds=rounds)
     return runner.prepare(wanted, data, folder, options)

@@ -98,7 +98,7 @@ def run(
         return _finish(taken_up, as_json, attacked, keep_truth)
     given, tweaks = divided(settings)
     plans = plans_from(plan_file, given, tweaks, data_dir)
-    _check_watched(options.watch, plans)
+    resuming.refuse_unreached(options.watch, plans[0])
     if dry_run:
         return _dry_run(plans[0], data_dir, options, as_json)
     folders = _folders(plans, out)
@@ -137,13 +137,6 @@ def _plan_file(path: Path) -> dict[str, Any]:
     if not found:
         raise BadInput(f"{str(path)!r}: is empty; a plan names at least one key, such as dataset or rounds")
     return found
-
-
-def _check_watched(watched: frozenset[int], plans: list[Plan]) -> None:
-    """Refuse to keep the checkpoint of a round that no plan reaches."""
-    last = max(watched, default=0)
-    if last > plans[0].rounds:
-        raise BadInput(f"watch = {last}: must be at most rounds = {plans[0].rounds}")
 
 
 def _folders(plans: list[Plan], out: Path | None) -> list[Path]:

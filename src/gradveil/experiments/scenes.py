@@ -160,4 +160,12 @@ def _states(
         if t not in kept and t != 0:
             among = ", ".join(map(str, sorted({0, *kept})))
             raise BadInput(f"round = {t}: the run kept no checkpoint of it, only of {among}; keep more with --watch")
-    return tuple(store.restore(kept[t], start, history) if t in kept else start for t in wanted)
+    return tuple(_state(kept[t], t, start, history) if t in kept else start for t in wanted)
+
+
+def _state(path: Path, t: int, start: State, history: store.History) -> State:
+    """Read the state after t rounds; refuse a checkpoint of other rounds under that name."""
+    state = store.restore(path, start, history)
+    if state.round != t:
+        raise BadInput(f"{str(path)!r}: holds the state after round {state.round}, not after round {t}")
+    return state

@@ -19,6 +19,8 @@ from gradveil.privacy.method import Method
 from gradveil.surface import Surface
 
 ACCOUNTANTS = ("pld", "paper-moments")
+MOST_CLIENTS = 10**7
+"""Each has a place in several arrays, and is dealt its examples one after the other."""
 MOST_SIGMAS = 10**7
 MOST_STEPS = 10**11
 """Local steps of all clients and rounds: at a million a second a day's work, and no machine does a million a second."""
@@ -109,6 +111,7 @@ class Plan:
             raise BadInput(f"rounds x cohort x local_steps = {t} x {k} x {steps}: must be at most {MOST_STEPS}")
 
     def _check_numbers(self) -> None:
+        whole("clients", self.clients, most=MOST_CLIENTS)
         if self.cohort > self.clients:
             raise BadInput(f"cohort = {self.cohort}: must be at most clients = {self.clients}")
         if self.minimum_cohort is not None and not 1 <= self.minimum_cohort <= self.cohort:

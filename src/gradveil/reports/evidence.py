@@ -115,7 +115,7 @@ def gather(folder: Path) -> Evidence:
         lines=history.lines,
         result=store.read_result(folder, history.heads[-1]),
         data=store.read_data(folder),
-        environment=store.read_sealed(folder / store.ENVIRONMENT),
+        environment=store.read_environment(folder),
         attacks=list(_attacks(folder / "attacks")),
     )
 

@@ -20,6 +20,7 @@ from gradveil.store.checkpoint import (
 from gradveil.store.files import (
     by_round,
     npz,
+    read,
     read_json,
     read_npz,
     read_sealed,
@@ -31,14 +32,13 @@ from gradveil.store.files import (
 )
 from gradveil.store.folder import (
     ENVIRONMENT,
-    RESULT,
     accept,
     create,
     environment,
     keep_watching,
     plan_from,
+    read_environment,
     read_plan,
-    read_result,
     watched,
 )
 from gradveil.store.history import (
@@ -57,6 +57,7 @@ from gradveil.store.history import (
     read_metrics,
 )
 from gradveil.store.lock import Busy, held, locked
+from gradveil.store.result import RESULT, read_result
 
 __all__ = [
     "CHAIN",
@@ -89,8 +90,10 @@ __all__ = [
     "params_digest",
     "plan_at",
     "plan_from",
+    "read",
     "read_checkpoint",
     "read_data",
+    "read_environment",
     "read_history",
     "read_json",
     "read_metrics",

@@ -20,7 +20,8 @@ from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
 from gradveil.store import files
 from gradveil.store.files import Record
-from gradveil.store.history import METRICS, History, link, plan_at, read_history
+from gradveil.store.history import METRICS, PLANS, History, link, plan_at, read_history
+from gradveil.store.result import RESULT, refuse_set_back, whole_result
 from gradveil.tree import Tree
 
 CHECKPOINTS, PARAMS = "checkpoints", "params.npz"
@@ -148,7 +149,7 @@ def latest(folder: Path, history: History, like: State) -> Checkpoint | None:
 def _refuse_if_trained(folder: Path, told: int) -> None:
     """Refuse a folder without a checkpoint in which anything says that rounds were done."""
     kept = sorted(t for t in files.by_round(folder / CHECKPOINTS) if t)
-    ends = [name for name in (PARAMS, "result.json") if files.there(folder / name)]
+    ends = [name for name in (PARAMS, RESULT) if files.there(folder / name)]
     if told or kept or ends:
         done = f"{METRICS} tells of {told} rounds" if told else f"{ends[0]} is there" if ends else f"round {kept[0]} is"
         raise BadInput(
@@ -162,8 +163,8 @@ def inspect(folder: Path, plan: Plan) -> History:
 
     A line that a kill kept from metrics.jsonl is taken from the checkpoint.
     """
-    path = folder / LATEST
-    kept = files.read_npz(path, ("round", "head", "line")) if files.there(path) else None  # first: metrics only grow
+    path, result = folder / LATEST, whole_result(folder)  # the last that is written is read first, since all only grow
+    kept = files.read_npz(path, ("round", "head", "line")) if files.there(path) else None
     history = read_history(folder, plan)
     told = len(history.lines)
     if kept is None:
@@ -176,7 +177,16 @@ def inspect(folder: Path, plan: Plan) -> History:
         history.heads.append(link(history.heads[-1], plan_at(plan, history.earlier, told), line))
     if done > len(history.lines) or history.heads[done] != head:
         raise BadInput(f"{str(folder / METRICS)!r}: does not lead to the checkpoint; one of them was damaged or edited")
+    refuse_set_back(folder, result, history.heads)
+    _refuse_later_stretch(folder, history)
     return history
+
+
+def _refuse_later_stretch(folder: Path, history: History) -> None:
+    """Refuse a stretch of earlier rounds that ends after the last: its noise would be that of another plan."""
+    ends, done = [stretch.until for stretch in history.earlier], len(history.lines)
+    if ends != sorted(ends) or (ends and ends[-1] > done):
+        raise BadInput(f"{str(folder / PLANS)!r}: tells of rounds up to {max(ends)}, and the run has done {done}")
 
 
 def state_digest(state: State) -> str:

@@ -4,10 +4,12 @@ What a run folder says in JSON is sealed: the key `seal` holds the SHA-256 of th
 or edited by hand is noticed. A seal has no key: it is no defence against somebody who makes a new one.
 """
 
+import errno
 import hashlib
 import io
 import json
 import os
+import stat
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -42,8 +44,12 @@ def there(path: Path) -> bool:
 
 
 def write(path: Path, content: bytes, owner_only: bool = False) -> None:
-    """Write a file so that a reader, or a kill at any moment, finds the old content or the new one."""
+    """Write a file so that a reader, or a kill at any moment, finds the old content or the new one.
+
+    A device, a pipe or a socket is refused: it would be replaced by the new file.
+    """
     with refusing(path, "written"):
+        _refuse_special(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.partial")
         partial.unlink(missing_ok=True)
@@ -54,6 +60,31 @@ def write(path: Path, content: bytes, owner_only: bool = False) -> None:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
         _flush_folder(path.parent)
+
+
+def _refuse_special(path: Path) -> None:
+    """Refuse a path, or what a link there leads to, that exists and is no regular file."""
+    with suppress(FileNotFoundError):
+        _refuse_unless_regular(path, path.stat())
+
+
+def _refuse_unless_regular(path: Path, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(found.st_mode):
+        raise BadInput(f"{str(path)!r}: is a device, a pipe or a socket, where a regular file is expected")
+
+
+def opened(path: Path, flags: int) -> int:
+    """Open a regular file without waiting, as a pipe would make one wait; gives its descriptor."""
+    _refuse_special(path)
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    try:
+        _refuse_unless_regular(path, os.fstat(descriptor))  # again: it may have been exchanged meanwhile
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _fill(path: Path, content: bytes, mode: int) -> None:
@@ -74,7 +105,8 @@ def _flush_folder(folder: Path) -> None:
 
 def append(path: Path, content: bytes) -> None:
     """Add to the end of a file, on disk when this returns; what could not be added whole is taken away again."""
-    with refusing(path, "written"), path.open("ab", buffering=0) as file:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with refusing(path, "written"), os.fdopen(opened(path, flags), "ab", buffering=0) as file:
         before = os.fstat(file.fileno()).st_size
         try:
             left = memoryview(content)
@@ -87,9 +119,9 @@ def append(path: Path, content: bytes) -> None:
 
 
 def read(path: Path) -> bytes:
-    """Read a file; one that is missing, or is no file, is bad input."""
-    with refusing(path, "read"):
-        return path.read_bytes()
+    """Read a file; one that is missing, or is no regular file, is bad input."""
+    with refusing(path, "read"), os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+        return file.read()
 
 
 def read_toml(path: Path) -> Record:

@@ -19,13 +19,14 @@ from gradveil import codec
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
-from gradveil.store import files
+from gradveil.store import files, shapes
 from gradveil.store.checkpoint import CHECKPOINTS, inspect
 from gradveil.store.files import Record
 from gradveil.store.history import DATA, PLAN, Earlier, plan_digest, read_data, write_earlier
 from gradveil.store.lock import locked
+from gradveil.store.result import RESULT
 
-RESULT, ENVIRONMENT, WATCH, DATA_KEY = "result.json", "environment.json", "watch.json", ".data-key"
+ENVIRONMENT, WATCH, DATA_KEY = "environment.json", "watch.json", ".data-key"
 
 
 def create(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = frozenset()) -> None:
@@ -145,7 +146,15 @@ def keep_watching(folder: Path, rounds: frozenset[int]) -> None:
 def watched(folder: Path) -> frozenset[int]:
     """Give the rounds whose checkpoints are to be kept."""
     path = folder / WATCH
-    return frozenset(files.read_sealed(path)["rounds"]) if files.there(path) else frozenset()
+    if not files.there(path):
+        return frozenset()
+    return frozenset(shapes.shaped(path, files.read_sealed(path), shapes.WATCH)["rounds"])
+
+
+def read_environment(folder: Path) -> Record:
+    """Read what a run was trained with."""
+    path = folder / ENVIRONMENT
+    return shapes.shaped(path, files.read_sealed(path), shapes.ENVIRONMENT)
 
 
 def read_plan(folder: Path) -> Plan:
@@ -157,16 +166,3 @@ def plan_from(path: Path) -> Plan:
     """Read a plan from a TOML file, strictly."""
     plan: Plan = codec.decode(Plan, files.read_toml(path))
     return plan
-
-
-def read_result(folder: Path, head: str) -> Record | None:
-    """Read the result of a run whose metrics end at `head`, or None if it is not over."""
-    path = folder / RESULT
-    if not files.there(path):
-        return None
-    result = files.read_sealed(path)
-    if result.get("metrics_head") != head:
-        raise BadInput(
-            f"{str(path)!r}: tells of other rounds than metrics.jsonl; `gradveil run --resume` makes it again"
-        )
-    return result

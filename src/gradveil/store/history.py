@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gradveil import codec
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
-from gradveil.store import files
+from gradveil.store import files, shapes
 from gradveil.store.files import Record
 
 PLAN, DATA, METRICS, PLANS = "plan.toml", "data.json", "metrics.jsonl", "plans.json"
@@ -143,13 +143,15 @@ def read_data(folder: Path) -> Record:
             f"{str(folder)!r}: was written by gradveil 0.1, which did not bind what was trained to its plan; "
             "train it again"
         )
-    return files.read_sealed(path)
+    return shapes.shaped(path, files.read_sealed(path), shapes.DATA)
 
 
 def read_earlier(folder: Path) -> tuple[Earlier, ...]:
     """Read under how many planned rounds earlier stretches were trained."""
     path = folder / PLANS
-    stored: list[Any] = files.read_sealed(path)["earlier"] if files.there(path) else []
+    if not files.there(path):
+        return ()
+    stored = shapes.shaped(path, files.read_sealed(path), shapes.PLANS)["earlier"]
     return tuple(Earlier(stretch["until"], stretch["rounds"]) for stretch in stored)
 
 

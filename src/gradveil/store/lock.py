@@ -1,6 +1,7 @@
 """One process at a time: the lock of a run folder, which ends with its process, however that ends."""
 
 import fcntl
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from gradveil.errors import BadInput
-from gradveil.store.files import refusing
+from gradveil.store.files import opened, refusing
 
 LOCK = ".lock"
 
@@ -22,7 +23,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold a run folder for this process alone; the lock ends with the process, however it ends."""
     with refusing(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("w")
+        file = os.fdopen(opened(folder / LOCK, os.O_RDWR | os.O_CREAT), "rb")
     with file:
         end = time.monotonic() + 1.0  # whoever only asks whether it is held, holds it for a moment
         while not _taken(file, fcntl.LOCK_EX):
@@ -43,7 +44,7 @@ def _taken(file: IO[Any], kind: int) -> bool:
 def held(folder: Path) -> bool:
     """Whether a process is writing this run now; nothing is written to find out."""
     try:
-        with (folder / LOCK).open("rb") as file:
+        with os.fdopen(opened(folder / LOCK, os.O_RDONLY), "rb") as file:
             return not _taken(file, fcntl.LOCK_SH)
-    except OSError:
+    except (OSError, BadInput):
         return False

@@ -35,7 +35,7 @@ class Journal:
 
     def entries(self) -> list[tuple[int, Array]]:
         """Read the attempts; a line torn by a kill was not followed by a message and is left out."""
-        whole = self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
+        whole = store.read(self.path).split(b"\n")[:-1] if self.path.exists() else []
         try:
             found = [json.loads(line) for line in whole]
             return [(int(entry["round"]), np.asarray(entry["clients"], np.int64)) for entry in found]
@@ -54,7 +54,7 @@ class Journal:
 
     def _cut(self) -> None:
         """Take away a line that a kill has torn, so that the next one begins on its own."""
-        whole = self.path.read_bytes() if self.path.exists() else b""
+        whole = store.read(self.path) if self.path.exists() else b""
         if whole and not whole.endswith(b"\n"):
             store.write(self.path, whole[: whole.rfind(b"\n") + 1])
 
