@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -265,3 +266,19 @@ def test_parameters_that_are_not_those_of_the_result_are_not_loaded(finished):
         np.savez(path, **(arrays | {"layer_0": wrong}))
         with pytest.raises(gradveil.BadInput, match=r"params\.npz"):
             gradveil.load(out)
+
+
+def test_a_run_that_has_done_no_round_can_be_given_other_rounds_more_than_once(finished, ask):
+    whole = finished(*SHARP, "--rounds", "6", name="whole")
+    out = finished(*SHARP)
+    for name in ("checkpoints/latest.npz", "metrics.jsonl", "params.npz", "result.json"):
+        (out / name).unlink()
+    for checkpoint in out.glob("checkpoints/*"):
+        checkpoint.unlink()
+    plan = store.read_plan(out)
+    data = gradveil.dataset(plan.dataset)
+    for rounds in (5, 6):
+        store.accept(out, replace(plan, rounds=rounds), data)
+    answer = ask("run", "--resume", "--out", out)
+    expected = json.loads((whole / "result.json").read_text())["params_sha256"]
+    assert (answer["rounds"], answer["params_sha256"]) == (6, expected)

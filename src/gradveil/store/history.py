@@ -75,7 +75,8 @@ def linked(head: str, plan: Plan, line: Record) -> Record:
 def read_history(folder: Path, plan: Plan) -> History:
     """Read and check what a folder says was done; `plan` is the plan in force."""
     data, earlier = read_data(folder), read_earlier(folder)
-    if plan_digest(plan_at(plan, earlier, 0)) != data["plan"]:
+    begun = replace(plan, rounds=earlier[0].rounds) if earlier else plan
+    if plan_digest(begun) != data["plan"]:
         raise BadInput(
             f"{str(folder / PLAN)!r}: is not the plan that this run began with; a run cannot go on under another plan "
             "(for more rounds leave the file as it was and add --rounds to --resume)"
