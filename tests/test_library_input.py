@@ -24,7 +24,7 @@ def made(**changes):
 
 def test_words_and_scalars_become_what_the_plan_declares():
     plan = made(
-        noise_source="secret", cohort_sampling="poisson", seed=np.int64(3), learning_rate=1, delta=np.float32(0.5)
+        noise_source="secret", cohort_sampling="poisson", seed=np.int64(3), learning_rate=1, delta=np.float32(2**-7)
     )
     assert plan.noise_source is NoiseSource.SECRET
     assert plan.cohort_sampling is CohortSampling.POISSON

@@ -52,7 +52,7 @@ HOSTILE = {
     "noise from a seed": (SEEDED, {"key": (1, 2)}, "seeded"),
     "a key for secret noise": ({}, {"key": (1, 2)}, "brings a key"),
     "too many rounds": ({"rounds": 1_000_000}, {}, "rounds = 1000000"),
-    "a delta that allows everything": ({"delta": 0.9}, {}, "delta = 0.9"),
+    "a delta that allows everything": ({"delta": 0.009}, {}, "delta = 0.009"),
     "so many steps that the noise averages out": ({"local_steps": 3000}, {}, "epsilon = "),
     "another's clients": ({}, {"clients": np.array([0, 1])}, "not held here"),
     "one client many times": ({}, {"clients": np.array([0, 0, 0])}, "not held here"),
