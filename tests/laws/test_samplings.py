@@ -186,3 +186,12 @@ def test_a_coin_never_falls_more_often_than_the_rate_that_is_accounted(rate):
 def test_the_mean_of_rare_coins_is_their_rate():
     drawn = [int(np.asarray(flips(jax.random.key(seed), 4_000_000, 1e-6)).sum()) for seed in range(60)]
     assert abs(sum(drawn) - 240) < 4 * 240**0.5
+
+
+def test_a_coin_turns_exactly_at_its_rate():
+    """With the rate of a word itself the word is tails; one word more, and it is heads."""
+    key = jax.random.key(5)
+    words = np.asarray(jax.random.bits(key, (2_000,), np.uint32)).astype(np.int64)
+    for place in (0, 7, 1_999):
+        at, above = (np.asarray(flips(key, 2_000, (words[place] + more) / 2**32))[place] for more in (0, 1))
+        assert (bool(at), bool(above)) == (False, True)
