@@ -114,22 +114,23 @@ def _path(name: str, value: Any) -> Path:
 
 
 @machine_errors()
-def train(plan: Plan, out: str | Path | None = None, resume: bool = False) -> Trained:
+def train(plan: Plan, out: str | Path | None = None, resume: bool = False, engine: str = "vectorized") -> Trained:
     """Train a plan in a run folder (a temporary one if none is named) and give the model.
 
     resume: go on with the run that the folder holds; a plan with other `rounds`, and nothing else, trains on.
+    engine: `vectorized`, or `serial`, the slow reference.
     """
     if not isinstance(plan, Plan):
         raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan gives")
     data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
-            return _train(plan, data, Path(folder) / "run", resume)
-    return _train(plan, data, _path("out", out), resume)
+            return _train(plan, data, Path(folder) / "run", Options(resume=resume, engine=engine))
+    return _train(plan, data, _path("out", out), Options(resume=resume, engine=engine))
 
 
-def _train(plan: Plan, data: Dataset, folder: Path, resume: bool) -> Trained:
-    run = runner.prepare(plan, data, folder, Options(resume=resume))
+def _train(plan: Plan, data: Dataset, folder: Path, options: Options) -> Trained:
+    run = runner.prepare(plan, data, folder, options)
     for _ in runner.proceed(run):
         pass
     result = runner.conclude(run)
