@@ -17,12 +17,12 @@ from gradveil.data.dataset import Dataset, Split
 from gradveil.data.sources import load
 from gradveil.engines.vectorized import Vectorized
 from gradveil.errors import AnswerIsNo
-from gradveil.experiments.settings import resolve
 from gradveil.federation import server
 from gradveil.federation.engine import Population
 from gradveil.federation.evaluate import score
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
+from gradveil.runs.presets import resolve
 
 FAMILIES = {"plain": methods.NON_PRIVATE, "server": methods.FED_SDP, "example": methods.FED_CDP}
 TABLES = {

@@ -11,7 +11,8 @@ ROOT = Path(gradveil.__file__).parent
 GROUND = {"surface", "tree", "normals", "keys", "codec", "errors", "fields", "devices", "__about__"}
 TRAINING = {"ground", "privacy", "models", "data", "accounting", "federation"}
 WORK = TRAINING | {"engines", "attacks", "methods"}
-REPORTING = WORK | {"store", "experiments"}
+RUNS = WORK | {"runs"}
+PRODUCTS = RUNS | {"leakage", "calibration", "deployment", "reproduction"}
 MAY_IMPORT = {
     "ground": {"ground"},
     "privacy": {"ground"},
@@ -22,13 +23,16 @@ MAY_IMPORT = {
     "federation": TRAINING,
     "engines": TRAINING,
     "attacks": {"ground", "models"},
-    "store": REPORTING,
-    "experiments": REPORTING,
-    "reports": REPORTING,
-    "web": REPORTING | {"reports"},
-    "cli": REPORTING | {"reports", "web"},
-    "api": REPORTING | {"reports"},
-    "front": REPORTING | {"api"},  # gradveil/__init__: nobody inside imports it
+    "runs": WORK,
+    "leakage": RUNS,
+    "calibration": RUNS,
+    "deployment": RUNS,
+    "reproduction": RUNS | {"leakage", "calibration"},
+    "reports": PRODUCTS,
+    "web": PRODUCTS | {"reports"},
+    "cli": PRODUCTS | {"reports", "web"},
+    "api": PRODUCTS | {"reports"},
+    "front": PRODUCTS | {"api"},  # gradveil/__init__: nobody inside imports it
     "__main__": {"cli"},
 }
 NETWORK = {"requests", "urllib", "pooch", "aiohttp", "httpx"}
@@ -159,12 +163,12 @@ def test_these_rules_read_the_real_package():
         ("gradveil.engines.flowery", "import flwr"),
         ("gradveil.reports.card", "from rich.table import Table"),
         ("gradveil.web.page", "import matplotlib.pyplot"),
-        ("gradveil.store", "from urllib.request import urlopen"),
+        ("gradveil.runs.store", "from urllib.request import urlopen"),
         ("gradveil.reports.page", "from gradveil.cli import main"),
-        ("gradveil.store", "print('saved')"),
+        ("gradveil.runs.store", "print('saved')"),
         ("gradveil.privacy.clip", "from . import draw"),
         ("gradveil.attic.old", ""),
-        ("gradveil.store", "import gradveil"),
+        ("gradveil.runs.store", "import gradveil"),
     ],
 )
 def test_a_violation_is_seen(module, source):
@@ -180,7 +184,7 @@ def test_a_violation_is_seen(module, source):
         ("gradveil.cli.run", "from rich.table import Table\nprint('done')"),
         ("gradveil.data.download", "import pooch"),
         ("gradveil.federation.ledger", "from gradveil.accounting.release import Release"),
-        ("gradveil.store", "def save():\n    'print(nothing)'"),
+        ("gradveil.runs.store", "def save():\n    'print(nothing)'"),
     ],
 )
 def test_what_is_allowed_is_not_called_a_violation(module, source):

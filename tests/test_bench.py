@@ -5,14 +5,14 @@ import math
 import jax
 import numpy as np
 import pytest
+from benchmarks import attack_speed, local_step
+from benchmarks.attack_speed import Effort, Turn
+from benchmarks.local_step import PEERS_PYTHON, Size
 
 from gradveil.cli import bench as verb
 from gradveil.cli.main import main
 from gradveil.data.sources import load
 from gradveil.errors import BadInput
-from gradveil.experiments import bench, bench_attack
-from gradveil.experiments.bench import PEERS_PYTHON, Size
-from gradveil.experiments.bench_attack import Effort, Turn
 from gradveil.models.networks import AttackNet
 
 CONTRACT = {"ours_ms", "nonprivate_ms", "opacus_ms", "floor_ms"}
@@ -25,7 +25,7 @@ PEERS = {
 
 
 def test_ours_and_the_plain_step_are_timed_and_the_rest_is_null():
-    figures = bench.measure(size=SMALL)
+    figures = local_step.measure(size=SMALL)
     assert figures.keys() >= CONTRACT
     assert all(math.isfinite(figures[name]) and figures[name] > 0 for name in ("ours_ms", "nonprivate_ms"))
     assert all(figures[name] is None for name in CONTRACT - {"ours_ms", "nonprivate_ms"})
@@ -40,22 +40,22 @@ def test_medians_and_the_better_number_of_threads():
         "opacus_2_threads": [6.0, 5.0, 90.0],
         "floor": [0.5, 0.5, 0.5],
     }
-    figures = bench._summary(raw)
+    figures = local_step._summary(raw)
     assert (figures["ours_ms"], figures["opacus_ms"], figures["opacus_threads"]) == (2.0, 6.0, 2)
     assert (figures["opacus_over_ours"], figures["ours_over_nonprivate"], figures["ours_over_floor"]) == (3.0, 2.0, 4.0)
 
 
 def test_missing_peers_are_bad_input(tmp_path, capsys):
     with pytest.raises(BadInput, match="make bench"):
-        bench.measure(tmp_path / "python", SMALL)
+        local_step.measure(tmp_path / "python", SMALL)
     assert main(["bench", "--peers", "--peers-python", str(tmp_path / "python")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_peers_need_a_checkout(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(local_step, "CHECKOUT", tmp_path)
     with pytest.raises(BadInput, match="checkout"):
-        bench.measure(tmp_path / "python", SMALL)
+        local_step.measure(tmp_path / "python", SMALL)
 
 
 def test_a_peer_that_stops_says_why(tmp_path):
@@ -63,18 +63,18 @@ def test_a_peer_that_stops_says_why(tmp_path):
     broken.write_text("#!/bin/sh\necho 'no module named opacus' >&2\nexit 1\n")
     broken.chmod(0o755)
     with pytest.raises(BadInput, match="no module named opacus"):
-        bench.measure(broken, SMALL)
+        local_step.measure(broken, SMALL)
 
 
 def test_an_attacks_median_speed_its_success_and_the_peers_better_number_of_threads():
-    figures = bench_attack._summary({"ours": OURS} | PEERS)
+    figures = attack_speed._summary({"ours": OURS} | PEERS)
     assert (figures["attack_ours_vpm"], figures["attack_ours_success"]) == (90.0, 0.875)
     assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (30, 0.5, 1)
     assert figures["attack_ours_over_peer"] == 3.0
 
 
 def test_without_peers_only_our_attack_has_figures():
-    figures = bench_attack._summary({"ours": OURS})
+    figures = attack_speed._summary({"ours": OURS})
     empty = {"attack_peer_vpm", "attack_peer_success", "attack_ours_over_peer", "attack_peer_threads"}
     assert {name for name, figure in figures.items() if figure is None} == empty
 
@@ -86,7 +86,7 @@ def test_no_victim_is_attacked_in_two_turns():
 def test_without_mnist_the_victims_are_digits_in_its_size(tmp_path, monkeypatch):
     for place in ("GRADVEIL_DATA", "GRADVEIL_CACHE"):
         monkeypatch.setenv(place, str(tmp_path))
-    found, small = bench_attack.dataset(), load("digits")
+    found, small = attack_speed.dataset(), load("digits")
     assert (found.name, found.shape) == ("digits enlarged to 28 x 28", (28, 28, 1))
     for large, split in ((found.train, small.train), (found.test, small.test)):
         for row in range(3):
@@ -97,7 +97,7 @@ def test_without_mnist_the_victims_are_digits_in_its_size(tmp_path, monkeypatch)
 def test_the_peers_layout_is_the_same_network():
     params = AttackNet().init(jax.random.key(3), (28, 28, 1), 10)
     image = np.random.default_rng(0).random((28, 28, 1), np.float32)
-    *convolutions, last, bias = bench_attack.torch_tensors(params)
+    *convolutions, last, bias = attack_speed.torch_tensors(params)
     hidden = image.transpose(2, 0, 1)[None]
     for i, stride in enumerate((2, 2, 1, 1)):
         kernel, shift = convolutions[2 * i : 2 * i + 2]
@@ -122,7 +122,7 @@ def made_up_peer(tmp_path):
 
 @pytest.mark.slow
 def test_our_attack_is_timed_in_turn_with_a_peer_that_gets_the_same_victims(made_up_peer, tmp_path):
-    figures = bench_attack.measure(made_up_peer, Effort(victims=1, turns=1))
+    figures = attack_speed.measure(made_up_peer, Effort(victims=1, turns=1))
     assert (figures["attack_ours_success"], figures["attack_victims"]) == (1, 1)
     assert 0 < figures["attack_ours_vpm"] < math.inf
     assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (60, 0, 1)
@@ -134,19 +134,19 @@ def test_our_attack_is_timed_in_turn_with_a_peer_that_gets_the_same_victims(made
 @pytest.mark.slow
 @pytest.mark.skipif(not PEERS_PYTHON.is_file(), reason="PyTorch is installed by `make bench`")
 def test_the_peer_rebuilds_a_digit():
-    victims = bench_attack._victims(bench_attack.dataset(), 1)
-    with bench_attack._attacker(PEERS_PYTHON, victims, 1) as attack:
+    victims = attack_speed._victims(attack_speed.dataset(), 1)
+    with attack_speed._attacker(PEERS_PYTHON, victims, 1) as attack:
         assert attack(range(1)).success == 1
 
 
 def test_the_table_of_attacks_leaves_out_a_peer_that_was_not_run(capsys):
     about = {"attack_data": "mnist", "attack_victims": 8}
-    verb._show_attacks(bench_attack._summary({"ours": OURS} | PEERS) | about)
+    verb._show_attacks(attack_speed._summary({"ours": OURS} | PEERS) | about)
     shown = capsys.readouterr().out
     assert "8 victims, mnist" in shown
     assert [[cell.strip() for cell in line.split("│")[2:5]] for line in shown.splitlines() if "│" in line] == [
         ["90", "88%", "1.00"],
         ["30", "50%", "0.33"],
     ]
-    verb._show_attacks(bench_attack._summary({"ours": OURS}) | about)
+    verb._show_attacks(attack_speed._summary({"ours": OURS}) | about)
     assert "PyTorch" not in capsys.readouterr().out

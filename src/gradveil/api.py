@@ -9,23 +9,23 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradveil import store
-from gradveil.attacks.found import Attack
+from gradveil.attacks.attack import Attack
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput, machine_errors, shown
-from gradveil.experiments import attacking, runner, scenes
-from gradveil.experiments.runner import Options
-from gradveil.experiments.settings import chosen, resolve
-from gradveil.experiments.shorthand import Tweaks, divided, method_named, pick
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
 from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
+from gradveil.leakage import attack_run, scenes
 from gradveil.privacy.method import Method
+from gradveil.runs import runner, store
+from gradveil.runs.presets import chosen, resolve
+from gradveil.runs.runner import Options
+from gradveil.runs.shorthand import Tweaks, divided, method_named, pick
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 
@@ -153,7 +153,7 @@ def attack(
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
     victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack
-    --json` prints. A plan in the paper's setting comes from `gradveil.experiments.scenes.as_paper`; an attack is a name
+    --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an attack is a name
     or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
@@ -166,7 +166,7 @@ def attack(
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
         scene = scenes.of_run(_path("target", target), plan, data, tap, _rounds(rounds))
-    return attacking.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
+    return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
 def _mountable(attack: object) -> bool:

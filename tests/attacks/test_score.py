@@ -8,9 +8,9 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from gradveil.attacks.found import Found
+from gradveil.attacks.attack import Found
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
-from gradveil.attacks.measures import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
+from gradveil.attacks.metrics import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
 from gradveil.attacks.score import RULES, Truth, judge, prior_guess, summary
 from gradveil.models.networks import Mlp
 from gradveil.surface import Surface

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradveil import store
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.cli.main import main
 from gradveil.data.sources import load
 from gradveil.errors import BadInput
-from gradveil.experiments import recording, scenes
 from gradveil.federation import leaks, server
 from gradveil.federation.engine import Population
 from gradveil.federation.leaks import VIEWS, Tap
 from gradveil.federation.rounds import cohort_of
 from gradveil.keys import Keys
+from gradveil.leakage import scenes
+from gradveil.runs import recording, store
 from gradveil.surface import Surface
 
 PLAN = """

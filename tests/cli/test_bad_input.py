@@ -168,7 +168,7 @@ def test_a_plan_beyond_the_memory_is_refused_with_the_numbers_before_anything_is
 
 def test_a_plan_that_fits_is_counted_below_what_it_holds_and_above_its_shards():
     from gradveil import dataset, plan
-    from gradveil.federation.memory import memory, needed
+    from gradveil.federation.footprint import memory, needed
 
     data = dataset("synthetic")
     made = plan("synthetic", "fed-cdp", clients=5, cohort=3, client_size=20, batch=4, rounds=2, local_steps=7)

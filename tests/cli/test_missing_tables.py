@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from gradveil.cli import tables
+from gradveil.cli import table
 from gradveil.cli.main import main
 from gradveil.data.sources import load
 from gradveil.errors import BadInput
-from gradveil.experiments.tables import scale
-from gradveil.experiments.tables.catalogue import TABLES
+from gradveil.reproduction import scale
+from gradveil.reproduction.table_catalog import TABLES
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def only_cancer(monkeypatch):
 
     small = replace(scale.SCALES["smoke"], name="desk", stands_in=False)
     monkeypatch.setitem(scale.SCALES, "desk", small)
-    monkeypatch.setattr(tables, "load", found)
+    monkeypatch.setattr(table, "load", found)
 
 
 def test_what_has_its_data_is_filled_and_the_rest_named_in_one_sentence(capsys, tmp_path, only_cancer):
@@ -55,7 +55,7 @@ def test_the_page_shows_runs_of_the_papers_scale_that_are_on_the_shelf_and_runs_
     class Given:
         scale, workshop = scale.SCALES["desk"], None
 
-    monkeypatch.setattr(tables, "Driver", Shelved)
-    ((name, _, filled, _),) = tables._at_paper_scale(Given(), 1)
+    monkeypatch.setattr(table, "Driver", Shelved)
+    ((name, _, filled, _),) = table._at_paper_scale(Given(), 1)
     assert (name, filled) == ("noise-scale at paper scale", ["noise-scale"])
     assert "noise-scale" in TABLES

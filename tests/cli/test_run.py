@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradveil import store
 from gradveil.cli.main import main
+from gradveil.runs import store
 
 SMALL = [
     "run",

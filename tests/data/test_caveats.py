@@ -7,15 +7,16 @@ import jsonschema
 import numpy as np
 import pytest
 
-from gradveil import api, store
+from gradveil import api
 from gradveil.accounting.caveats import NO_NOISE
 from gradveil.accounting.guarantee import PARAMETERS_ONLY
 from gradveil.accounting.threats import THREATS
 from gradveil.cli.main import main
 from gradveil.data.sources import load, where
-from gradveil.experiments.budget import Budget
-from gradveil.experiments.federated import conduct
+from gradveil.deployment import conductor
 from gradveil.reports import card
+from gradveil.runs import store
+from gradveil.runs.budget import Budget
 
 SMALL = {"rounds": 2, "clients": 4, "cohort": 4, "client_size": 50, "batch": 5, "local_steps": 1}
 FLAGS = [word for name, value in SMALL.items() for word in (f"--{name.replace('_', '-')}", str(value))]
@@ -102,7 +103,7 @@ def test_a_guarantee_that_is_not_finite_still_says_why(run, capsys, tmp_path):
 def test_a_federation_over_own_tables_says_it_first(tmp_path):
     place = _table(tmp_path / "own.csv")
     plan = api.plan(place, "fed-cdp", target="outcome", **SMALL)
-    held = conduct.budget_of(plan, load(place, target="outcome")).all_guarantees(2, 2)
+    held = conductor.budget_of(plan, load(place, target="outcome")).all_guarantees(2, 2)
     assert all(_says_it(g["caveats"][0]) for g in held)
 
 

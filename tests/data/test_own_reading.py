@@ -14,9 +14,9 @@ import sys
 import numpy as np
 import pytest
 
-from gradveil.data.own_csv import as_number
 from gradveil.data.sources import load
 from gradveil.data.split import quarter
+from gradveil.data.user_csv import as_number
 from gradveil.errors import BadInput
 
 WORDS = ["red", "blue", "", "?", "NA", "a b", " x ", "é", "日本", 'q"q', '"', "x,y", "l\nm", "l\r\nm", "x;\ty", "n/a"]

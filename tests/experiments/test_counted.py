@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from gradveil import store
 from gradveil.cli.main import main
+from gradveil.runs import store
 
 SMALL = [
     "run", "--dataset", "synthetic", "--clients", "6", "--client-size", "40", "--batch", "4", "--local-steps", "2",

@@ -5,11 +5,11 @@ import pytest
 
 from gradveil.data.sampling import CohortSampling, Poisson
 from gradveil.data.sources import load
-from gradveil.experiments.budget import Budget
-from gradveil.experiments.course import course
 from gradveil.federation.plan import Plan
 from gradveil.methods import METHODS
 from gradveil.models.networks import Mlp
+from gradveil.runs.budget import Budget
+from gradveil.runs.epsilon_curve import course
 
 ROUNDS = 12
 

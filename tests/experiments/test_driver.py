@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from gradveil.errors import BadInput
-from gradveil.experiments.tables.cell import Cell, Table
-from gradveil.experiments.tables.driver import Driver, cut_short
-from gradveil.experiments.tables.scale import SCALES
-from gradveil.experiments.tables.shelf import Shelf
-from gradveil.experiments.tables.stand_in import SHAPES, stand_in
-from gradveil.experiments.tables.works import Setting, Size, Timed, Training
-from gradveil.experiments.tables.workshop import Workshop
 from gradveil.methods import METHODS, NON_PRIVATE
+from gradveil.reproduction.cell import Cell, Table
+from gradveil.reproduction.driver import Driver, cut_short
+from gradveil.reproduction.job_cache import Shelf
+from gradveil.reproduction.scale import SCALES
+from gradveil.reproduction.stand_in import SHAPES, stand_in
+from gradveil.reproduction.works import Setting, Size, Timed, Training
+from gradveil.reproduction.workshop import Workshop
 from gradveil.surface import Surface
 
 SMOKE = SCALES["smoke"]

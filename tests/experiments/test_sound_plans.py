@@ -7,14 +7,14 @@ import pytest
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.data.sources import load
-from gradveil.experiments.budget import Budget
-from gradveil.experiments.tables.measures import measured
-from gradveil.experiments.tables.shelf import Shelf
-from gradveil.experiments.tables.works import Sound
-from gradveil.experiments.tables.workshop import Workshop
 from gradveil.federation.plan import Plan
 from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
 from gradveil.models.networks import Mlp
+from gradveil.reproduction.job_cache import Shelf
+from gradveil.reproduction.measures import measured
+from gradveil.reproduction.works import Sound
+from gradveil.reproduction.workshop import Workshop
+from gradveil.runs.budget import Budget
 
 PLAN = Plan(
     dataset="synthetic", method=FED_CDP, clients=4, cohort=4, rounds=3, local_steps=5, batch=4, client_size=20,

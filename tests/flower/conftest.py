@@ -10,11 +10,11 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.partition import Iid
+from gradveil.deployment.node import Site
+from gradveil.deployment.policy import Policy
+from gradveil.deployment.spending import Spending
 from gradveil.engines.flower import worker
-from gradveil.engines.flower.engine import Flower, Roster
-from gradveil.experiments.federated.policy import Policy
-from gradveil.experiments.federated.site import Site
-from gradveil.experiments.federated.spending import Spending
+from gradveil.engines.flower.flower_engine import Flower, Roster
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.methods import FED_CDP
 from gradveil.models.networks import Mlp
@@ -112,7 +112,7 @@ PLAN = Plan(
 def identity(monkeypatch):
     for name in ("run_id", "node_id", "task_id"):
         setattr(TaskIdentity, name, 1)  # flwr makes no message without it
-    monkeypatch.setattr("gradveil.engines.flower.engine.POLL", 0.0)
+    monkeypatch.setattr("gradveil.engines.flower.flower_engine.POLL", 0.0)
 
 
 ANY = Policy(allow_seeded=True, allow_no_guarantee=True)

@@ -10,9 +10,9 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDic
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from gradveil.data.sampling import CohortSampling, Poisson
-from gradveil.engines.flower.engine import Absent
+from gradveil.deployment.policy import Policy
+from gradveil.engines.flower.flower_engine import Absent
 from gradveil.engines.vectorized import Vectorized
-from gradveil.experiments.federated.policy import Policy
 from gradveil.federation import server
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.rounds import cohort_of, order, rounds

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from gradveil.cli.main import main
-from gradveil.experiments.federated import policy as policies
+from gradveil.deployment import policy as policies
 
 PLAN = 'dataset = "synthetic"\nmethod = "fed-cdp"\nclients = 9\ncohort = 6\nrounds = 2\nclient_size = 20\nbatch = 4\n'
 

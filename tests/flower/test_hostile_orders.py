@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
+from gradveil.deployment.node import Site
+from gradveil.deployment.policy import STRICT
+from gradveil.deployment.spending import Spending
 from gradveil.engines.flower import wire
-from gradveil.experiments.federated.policy import STRICT
-from gradveil.experiments.federated.site import Site
-from gradveil.experiments.federated.spending import Spending
 from gradveil.federation import server
 from gradveil.federation.orders import Answer, Order, Refusal
 from gradveil.federation.plan import NoiseSource

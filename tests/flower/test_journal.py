@@ -5,30 +5,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradveil import store
+from gradveil.deployment import conductor
+from gradveil.deployment.conductor import Federation
+from gradveil.deployment.journal import Journal
 from gradveil.errors import BadInput
-from gradveil.experiments import runner
-from gradveil.experiments.budget import Budget
-from gradveil.experiments.federated import conduct
-from gradveil.experiments.federated.conduct import Federation
-from gradveil.experiments.federated.journal import Journal
 from gradveil.federation.engine import TooFew
 from gradveil.methods import FED_SDP_CLIENT
+from gradveil.runs import runner, store
+from gradveil.runs.budget import Budget
 
 
 @pytest.fixture
 def folder(tmp_path, plan, tiny, monkeypatch):
     """A run folder of the tiny plan."""
-    monkeypatch.setattr(conduct, "load", lambda *args, **options: tiny())
-    conduct.lay_out(replace(plan, rounds=3), tiny(), tmp_path / "run", Federation(nodes=("north", "east", "west")))
+    monkeypatch.setattr(conductor, "load", lambda *args, **options: tiny())
+    conductor.lay_out(replace(plan, rounds=3), tiny(), tmp_path / "run", Federation(nodes=("north", "east", "west")))
     return tmp_path / "run"
 
 
 def taken_up(folder, federation, plan, tamper=None):
     """Take the run up over nodes in memory; `tamper` is what they do to west's answers."""
     over, grid = federation(replace(plan, rounds=3, minimum_cohort=6))
-    run = conduct.taken_up(grid, folder)
-    run.engine, over.before = over, Journal(folder / conduct.JOURNAL).note
+    run = conductor.taken_up(grid, folder)
+    run.engine, over.before = over, Journal(folder / conductor.JOURNAL).note
     if tamper is not None:
         grid.tamper["west"] = tamper
     return run
@@ -44,7 +43,7 @@ def test_attempts_at_the_first_round_are_counted_once_over_many_resumes(folder, 
         run.may_retry = lambda state: False
         with pytest.raises(TooFew):
             list(runner.proceed(run))
-        assert len(Journal(folder / conduct.JOURNAL).entries()) == tries
+        assert len(Journal(folder / conductor.JOURNAL).entries()) == tries
     run = taken_up(folder, federation, plan)
     list(runner.proceed(run))
     assert run.state.participations.sum() == 6 * (3 + 3)  # three failed attempts and three rounds
@@ -56,7 +55,7 @@ def test_a_torn_line_is_cut_and_the_journal_goes_on(tmp_path, plan, tiny):
     journal.note(0, np.array([1, 2]))
     with journal.path.open("a") as file:
         file.write('{"round": 1, "cli')
-    run_state = conduct.runner.server.init(plan, (12,), 3, conduct.runner.Keys.of(0, secret=False))
+    run_state = conductor.runner.server.init(plan, (12,), 3, conductor.runner.Keys.of(0, secret=False))
     state, tried = journal.recall(Budget(plan, tiny(), 1), run_state)
     assert (state.participations.sum(), tried) == (2, 1)
     journal.note(0, np.array([3]))
@@ -65,7 +64,7 @@ def test_a_torn_line_is_cut_and_the_journal_goes_on(tmp_path, plan, tiny):
 
 def test_epsilon_counts_only_the_noise_of_those_who_must_answer(plan, tiny):
     some = replace(plan, method=FED_SDP_CLIENT, cohort=6, minimum_cohort=3)
-    fewer, all_of_them = conduct.budget_of(some, tiny()), Budget(some, tiny(), 1)
+    fewer, all_of_them = conductor.budget_of(some, tiny()), Budget(some, tiny(), 1)
     for threat in ("central", "client-central"):
         epsilons = [
             next(g["epsilon"] for g in b.all_guarantees(2, 2) if g["threat_model"] == threat)
@@ -75,16 +74,16 @@ def test_epsilon_counts_only_the_noise_of_those_who_must_answer(plan, tiny):
 
 
 def test_whoever_finds_the_folder_held_does_nothing(folder, federation, plan):
-    conduct.tell(folder, "running", "by another")
+    conductor.tell(folder, "running", "by another")
     with store.locked(folder):
-        conduct.conduct(None, folder)
-    assert store.read_json(folder / conduct.STATUS)["sentence"] == "by another"
+        conductor.conduct(None, folder)
+    assert store.read_json(folder / conductor.STATUS)["sentence"] == "by another"
 
 
 def test_a_journal_that_lost_an_attempt_is_refused_and_so_is_a_damaged_one(folder, federation, plan):
     run = taken_up(folder, federation, plan)
     list(runner.proceed(run))
-    path = folder / conduct.JOURNAL
+    path = folder / conductor.JOURNAL
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-1]))
     with pytest.raises(BadInput, match="holds 0 attempts at round 2, and 1 were made"):

@@ -18,13 +18,13 @@ import pytest
 
 import gradveil
 from gradveil.data.sources import load
+from gradveil.deployment import conductor, supervisor
+from gradveil.deployment.conductor import Federation
+from gradveil.deployment.local import local
+from gradveil.deployment.policy import Policy
 from gradveil.engines.flower import commands, credentials, processes
-from gradveil.experiments.federated import conduct, hosting
-from gradveil.experiments.federated.conduct import Federation
-from gradveil.experiments.federated.local import local
-from gradveil.experiments.federated.policy import Policy
-from gradveil.experiments.settings import resolve
 from gradveil.methods import FED_CDP
+from gradveil.runs.presets import resolve
 
 pytestmark = pytest.mark.flower
 NODES = ("site-0", "site-1")
@@ -182,13 +182,13 @@ def ran(here, folder, scratch, home):
     """Run the federation; gives what the stranger found."""
     data, changes = load("synthetic"), {"clients": 6, "cohort": 6, "rounds": 2, "local_steps": 3, "client_size": 20}
     plan = resolve("synthetic", data, FED_CDP, changes | {"batch": 4, "seed": 5})
-    hosting.open_server(here.hands, here.server, NODES, QUIET)
+    supervisor.open_server(here.hands, here.server, NODES, QUIET)
     for name in NODES:
         here.start_node(name)
-    conduct.lay_out(plan, data, folder, Federation(nodes=NODES, deadline=60.0, patience=90.0))
-    hosting.begin(here.hands, here.server, folder, QUIET)
+    conductor.lay_out(plan, data, folder, Federation(nodes=NODES, deadline=60.0, patience=90.0))
+    supervisor.begin(here.hands, here.server, folder, QUIET)
     found = {}
-    for line in hosting.follow(here.hands, here.server, folder, QUIET):
+    for line in supervisor.follow(here.hands, here.server, folder, QUIET):
         if line["round"] == 0:
             files = [str(p) for top in (scratch, folder) for p in top.rglob("*") if p.is_file()]
             found = as_stranger(home, here.server.port, files) | {"files": len(files)}

@@ -14,21 +14,21 @@ import jax
 import numpy as np
 import pytest
 
-from gradveil import store
 from gradveil.data.sources import load
+from gradveil.deployment import conductor, supervisor
+from gradveil.deployment.conductor import Federation
+from gradveil.deployment.local import local
+from gradveil.deployment.policy import Policy
 from gradveil.engines.flower import credentials, processes
 from gradveil.engines.flower.commands import NodePlaces
 from gradveil.engines.vectorized import Vectorized
-from gradveil.experiments.federated import conduct, hosting
-from gradveil.experiments.federated.conduct import Federation
-from gradveil.experiments.federated.local import local
-from gradveil.experiments.federated.policy import Policy
-from gradveil.experiments.settings import resolve
 from gradveil.federation import server
 from gradveil.federation.engine import Population
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
 from gradveil.methods import FED_CDP
+from gradveil.runs import store
+from gradveil.runs.presets import resolve
 
 pytestmark = pytest.mark.flower
 DEMO = [sys.executable, "-m", "gradveil", "federate", "demo"]
@@ -88,7 +88,7 @@ def plan():
 def federation(nothing_is_left_running):
     """A server and three nodes; each test has its own, since most of them break it."""
     with local(NODES, "synthetic", Policy(allow_seeded=True, allow_no_guarantee=True)) as here:
-        hosting.open_server(here.hands, here.server, NODES, QUIET)
+        supervisor.open_server(here.hands, here.server, NODES, QUIET)
         for name in NODES:
             here.start_node(name)
         yield here
@@ -98,15 +98,15 @@ def federation(nothing_is_left_running):
 
 def laid_out(plan, folder, **settings):
     given = {"nodes": NODES, "deadline": 60.0, "patience": 90.0} | settings
-    conduct.lay_out(plan, load("synthetic"), folder, Federation(**given))
+    conductor.lay_out(plan, load("synthetic"), folder, Federation(**given))
     return folder
 
 
 def lines_of(federation, folder, meanwhile=lambda line: None):
     """Run a folder to its end; `meanwhile` is called after every round."""
-    hosting.begin(federation.hands, federation.server, folder, QUIET)
+    supervisor.begin(federation.hands, federation.server, folder, QUIET)
     seen = []
-    for line in hosting.follow(federation.hands, federation.server, folder, QUIET):
+    for line in supervisor.follow(federation.hands, federation.server, folder, QUIET):
         seen.append(line)
         meanwhile(line)
     return seen
@@ -152,9 +152,9 @@ def conductors():
 
 def test_a_node_killed_in_a_run_is_missed_by_name_and_used_again_when_it_is_back(federation, plan, tmp_path):
     folder, most = laid_out(replace(plan, rounds=60), tmp_path / "run", deadline=20.0), 20
-    hosting.begin(federation.hands, federation.server, folder, QUIET)
+    supervisor.begin(federation.hands, federation.server, folder, QUIET)
     told = []
-    for line in hosting.follow(federation.hands, federation.server, folder, QUIET):
+    for line in supervisor.follow(federation.hands, federation.server, folder, QUIET):
         told.append(line["nodes"]["missing"])
         if line["round"] == 0:
             for part in ("supernode", "worker"):
@@ -190,15 +190,15 @@ def test_a_killed_superlink_is_started_again_with_its_database_and_the_run_goes_
 def test_a_run_whose_server_died_goes_on_from_its_checkpoint_without_counting_twice(federation, plan, tmp_path):
     plan = replace(plan, rounds=3)
     folder = laid_out(plan, tmp_path / "run")
-    hosting.begin(federation.hands, federation.server, folder, QUIET)
-    following = hosting.follow(federation.hands, federation.server, folder, QUIET)
+    supervisor.begin(federation.hands, federation.server, folder, QUIET)
+    following = supervisor.follow(federation.hands, federation.server, folder, QUIET)
     assert next(following)["round"] == 0
     kill(conductors())
     with pytest.raises(processes.Failed, match="go on with --resume"):
         list(following)
     rest = lines_of(federation, folder)
     assert [line["round"] for line in rest][-1] == 2
-    asked = [json.loads(line) for line in (folder / conduct.JOURNAL).read_text().splitlines()]
+    asked = [json.loads(line) for line in (folder / conductor.JOURNAL).read_text().splitlines()]
     result = store.read_json(folder / store.RESULT)
     assert result["rounds"] == 3
     # Every attempt counts once: three rounds, and the one that was under way when the server died.
@@ -225,7 +225,7 @@ ROGUE = """
 import sys, time
 import numpy as np
 from gradveil.engines.flower import worker
-from gradveil.experiments.federated.site import NODE, NodeSettings, Site
+from gradveil.deployment.node import NODE, NodeSettings, Site
 from gradveil.federation.orders import Answer
 from pathlib import Path
 

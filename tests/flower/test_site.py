@@ -12,14 +12,13 @@ import pytest
 from gradveil import keys
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
+from gradveil.deployment import policy as policies
+from gradveil.deployment.node import NodeSettings, Site, own_population
+from gradveil.deployment.policy import Policy, least_sigma, unguarded
+from gradveil.deployment.policy_file import written
+from gradveil.deployment.spending import Served, Spending
 from gradveil.engines.vectorized import Vectorized
 from gradveil.errors import BadInput
-from gradveil.experiments.budget import Budget
-from gradveil.experiments.federated import policy as policies
-from gradveil.experiments.federated.policy import Policy, least_sigma, unguarded
-from gradveil.experiments.federated.policy_file import written
-from gradveil.experiments.federated.site import NodeSettings, Site, own_population
-from gradveil.experiments.federated.spending import Served, Spending
 from gradveil.federation import server
 from gradveil.federation.engine import Population
 from gradveil.federation.messages import task_for
@@ -31,6 +30,7 @@ from gradveil.privacy.clip import PerLayer
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.schedule import Constant, Exponential
 from gradveil.privacy.sensitivity import Fixed
+from gradveil.runs.budget import Budget
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gradveil.experiments.tables import published
+from gradveil.reproduction import published
 
 SMALL = ["mnist", "cifar10", "lfw"]
 FIVE = [*SMALL, "adult", "cancer"]

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from gradveil.attacks.analytic import Analytic
-from gradveil.attacks.found import Found, Trajectory, mount
+from gradveil.attacks.attack import Found, Trajectory, mount
 from gradveil.attacks.labels import Counts, Granted, Joint, MatchedFilter, RowSums
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
 from gradveil.attacks.learned import Learned
 from gradveil.attacks.matching import Matching
-from gradveil.attacks.measures import rmse
-from gradveil.attacks.optimise import SignedAdam
+from gradveil.attacks.metrics import rmse
+from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.prior import Levels, TotalVariation
 from gradveil.attacks.start import ClassMean, Normal, Tiles
 from gradveil.attacks.zoo import ATTACKS, CPL, IDLG, LEARNED, TABLE, UNROLLED

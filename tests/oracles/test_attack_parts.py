@@ -12,12 +12,12 @@ from scipy import optimize, special, stats
 
 from gradveil.attacks import identify
 from gradveil.attacks.distance import DISTANCES, Cosine, Likelihood, SquaredL2
-from gradveil.attacks.known import Known, learn
 from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, RowSums, Sign, beliefs, likelihood
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage, fused, merged, noise_std
-from gradveil.attacks.optimise import SignedAdam
+from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.prior import PRIORS, Box, Gaussian, Levels, TotalVariation
+from gradveil.attacks.public_stats import Known, learn
 from gradveil.attacks.score import Truth, identified
 from gradveil.attacks.start import STARTS, ClassMean, Constant, Normal, Tiles, Uniform
 from gradveil.models.gradients import per_example_gradients

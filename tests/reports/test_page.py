@@ -9,13 +9,13 @@ import jsonschema
 import numpy as np
 import pytest
 
-from gradveil import store
 from gradveil.cli.main import main
 from gradveil.errors import BadInput
 from gradveil.reports import card, evidence, words
 from gradveil.reports.charts import INK, Line, curves
 from gradveil.reports.exhibits import Exhibit
 from gradveil.reports.page import features, page
+from gradveil.runs import store
 
 SMALL = [
     "--clients",

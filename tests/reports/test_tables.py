@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gradveil.experiments.tables.cell import REASONS, Answer, Cell, Verdict, fill
 from gradveil.reports.results import markdown, results
 from gradveil.reports.tables import csv, grid, latex, plain, shown
+from gradveil.reproduction.cell import REASONS, Answer, Cell, Verdict, fill
 
 HOSTILE = "a|b_c & d%"
 NASTY = r"\|_ 28*28*1 _x_ <b> `c` ~t~ ${#}^ \\ & [z] ''"

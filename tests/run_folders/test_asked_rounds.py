@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import gradveil
-from gradveil import store
+from gradveil.runs import store
 
 PRIVATE = ["--method", "fed-cdp", "--rounds", "3", "--watch", "1,2"]
 LIGHT = ["--attack", "idlg", "--surface", "2", "--victims", "1"]

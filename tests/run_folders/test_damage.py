@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import gradveil
-from gradveil import store
 from gradveil.cli.main import main
-from gradveil.experiments import runner
-from gradveil.experiments.runner import Options
+from gradveil.runs import runner, store
+from gradveil.runs.runner import Options
 
 PRIVATE = ["--method", "fed-cdp", "--sigma", "2", "--cohort", "4", "--rounds", "3"]
 EACH = 75

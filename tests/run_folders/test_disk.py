@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import gradveil
-from gradveil import store
+from gradveil.runs import store
 
 SMALL = ["run", "--dataset", "synthetic", "--rounds", "3", "--local-steps", "2"]
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import gradveil
-from gradveil import store
-from gradveil.experiments import runner
-from gradveil.experiments.runner import Options
 from gradveil.federation.plan import NoiseSource
 from gradveil.federation.server import State
+from gradveil.runs import runner, store
+from gradveil.runs.runner import Options
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir"}
 watcher = {"folder": None, "places": None, "count": 0}

@@ -7,7 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from gradveil import BadInput, dataset, store
+from gradveil import BadInput, dataset
+from gradveil.runs import store
 
 OWN = ["run", "--target", "label", "--rounds", "1", "--dataset"]
 

@@ -11,8 +11,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import gradveil
-from gradveil import store
 from gradveil.cli.main import main
+from gradveil.runs import store
 
 SHARP = ["--method", "fed-cdp", "--sigma", "0.5", "--sampling", "fixed-pass", "--cohort", "4"]
 DECAY = ["--decay", "linear", "--sigma", "8", "--sigma-end", "2"]

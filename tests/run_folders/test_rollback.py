@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import gradveil
-from gradveil import store
-from gradveil.experiments import runner
-from gradveil.experiments.runner import Options
+from gradveil.runs import runner, store
+from gradveil.runs.runner import Options
 
 ROLLED = ("checkpoints/latest.npz", "metrics.jsonl")
 

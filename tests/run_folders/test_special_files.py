@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradveil
-from gradveil import store
+from gradveil.runs import store
 
 PRIVATE = ["--method", "fed-cdp", "--sigma", "2", "--cohort", "4", "--rounds", "3", "--watch", "1"]
 KINDS = ["pipe", "socket", *(["device"] if os.geteuid() == 0 else [])]

@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from gradveil.experiments.tables.catalogue import TABLES
-from gradveil.experiments.tables.cell import REASONS
-from gradveil.experiments.tables.scale import SCALES
+from gradveil.reproduction.cell import REASONS
+from gradveil.reproduction.scale import SCALES
+from gradveil.reproduction.table_catalog import TABLES
 
 pytestmark = pytest.mark.tables
 KILLED = "privacy-fixed-rounds"

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from gradveil.cli.main import main
 from gradveil.web.app import make
 from gradveil.web.guard import FORM_HEADER, Rules
-from gradveil.web.shelf import Runs
+from gradveil.web.run_processes import Runs
 
 HOST = "127.0.0.1:8765"
 SMALL = {

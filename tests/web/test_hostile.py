@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from gradveil.web.guard import FORM_HEADER, LARGEST
-from gradveil.web.shelf import process_number
+from gradveil.web.run_processes import process_number
 
 SEED, REQUESTS = 20261, 200
 FILES = (

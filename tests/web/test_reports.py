@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 
 from gradveil.errors import BadInput
-from gradveil.web import reports
-from gradveil.web.files import digest, sources
+from gradveil.web import report_pages
 from gradveil.web.refusals import Overloaded
-from gradveil.web.reports import MOST_COMPARED, Reports
-from gradveil.web.shelf import Runs
-from gradveil.web.work import ClientLeft, Workers
+from gradveil.web.report_pages import MOST_COMPARED, Reports
+from gradveil.web.run_processes import Runs
+from gradveil.web.special_files import digest, sources
+from gradveil.web.turns import ClientLeft, Workers
 
 
 @pytest.fixture
 def made(monkeypatch):
     """The pages that were really made, in order, by the names of their runs."""
-    pages, real = [], reports.page
+    pages, real = [], report_pages.page
 
     def counted(runs):
         pages.append([run.folder.name for run in runs])
         return real(runs)
 
-    monkeypatch.setattr(reports, "page", counted)
+    monkeypatch.setattr(report_pages, "page", counted)
     return pages
 
 
@@ -192,7 +192,7 @@ def test_reports_beyond_the_queue_get_one_sentence_and_503(client, root, monkeyp
         gate.wait(60)
         raise BadInput("it was held up")
 
-    monkeypatch.setattr(reports, "page", held_up)
+    monkeypatch.setattr(report_pages, "page", held_up)
     names = [f"r{i}" for i in range(30)]
     for name in names:
         (root / name).symlink_to(root / "one")

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from gradveil import store
 from gradveil.cli.main import main
+from gradveil.runs import store
 from gradveil.web.guard import FORM_HEADER, LARGEST, Rules
 
 HOST = "127.0.0.1:8765"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import jax
 import numpy as np
 
-from gradveil.attacks.found import Found
+from gradveil.attacks.attack import Found
 from gradveil.attacks.labels import Counts, Depending, Labels, Sign
 from gradveil.attacks.leak import Leak, merged
 from gradveil.errors import BadInput

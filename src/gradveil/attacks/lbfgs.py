@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from gradveil.attacks.optimise import LARGE, Moved, Objective, guarded
+from gradveil.attacks.optimizers import LARGE, Moved, Objective, guarded
 from gradveil.errors import BadInput
 from gradveil.tree import Array, Tree
 

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from gradveil import tree
-from gradveil.attacks.found import Found
+from gradveil.attacks.attack import Found
 from gradveil.attacks.labels import Labels, MatchedFilter
 from gradveil.attacks.leak import Leak, Reading, Stage, merged
 from gradveil.errors import BadInput

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradveil.attacks import known as public_facts
+from gradveil.attacks import public_stats as public_facts
+from gradveil.attacks.attack import Found, Trajectory
 from gradveil.attacks.distance import Distance, SquaredL2
-from gradveil.attacks.found import Found, Trajectory
-from gradveil.attacks.known import Known
 from gradveil.attacks.labels import Joint, Labels, RowSums, beliefs
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Leak, Reading, Stage, fused
-from gradveil.attacks.optimise import Moved, Optimiser
+from gradveil.attacks.optimizers import Moved, Optimiser
 from gradveil.attacks.prior import Anything, Prior
+from gradveil.attacks.public_stats import Known
 from gradveil.attacks.start import Start, Tiles
 from gradveil.errors import BadInput
 from gradveil.surface import Surface

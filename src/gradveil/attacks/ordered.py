@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradveil.attacks.known import class_means
 from gradveil.attacks.labels import Labels, MatchedFilter, likelihood, reading_of
 from gradveil.attacks.leak import Host, Leak, Reading, Stage
+from gradveil.attacks.public_stats import class_means
 from gradveil.errors import BadInput
 from gradveil.tree import Array
 

@@ -6,8 +6,8 @@ from typing import ClassVar, Protocol
 import jax
 import jax.numpy as jnp
 
-from gradveil.attacks.known import Known
 from gradveil.attacks.leak import Stage
+from gradveil.attacks.public_stats import Known
 from gradveil.errors import BadInput
 from gradveil.tree import Array
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from gradveil.attacks import identify
-from gradveil.attacks.found import Found
+from gradveil.attacks.attack import Found
 from gradveil.attacks.labels import listed
 from gradveil.attacks.leak import Host, Leak
-from gradveil.attacks.measures import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
+from gradveil.attacks.metrics import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from gradveil.attacks.known import Known
+from gradveil.attacks.public_stats import Known
 from gradveil.errors import BadInput
 from gradveil.models.networks import Shape
 from gradveil.tree import Array

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 
 from gradveil.attacks.analytic import Analytic
+from gradveil.attacks.attack import Attack
 from gradveil.attacks.distance import Cosine, Likelihood
-from gradveil.attacks.found import Attack
 from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, RowSums, Sign
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.learned import Learned
 from gradveil.attacks.matching import Matching
-from gradveil.attacks.optimise import SignedAdam
+from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.ordered import Ordered
 from gradveil.attacks.prior import Gaussian, Levels, TotalVariation
 from gradveil.attacks.start import ClassMean, Normal, Tiles

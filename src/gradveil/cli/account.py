@@ -8,10 +8,10 @@ from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
 from gradveil.accounting.threats import THREATS, guarantees, presumed
 from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
+from gradveil.calibration.query import Question
 from gradveil.cli.output import emit_json, table
-from gradveil.cli.summary import show_guarantees, show_presumed
+from gradveil.cli.run_summary import show_guarantees, show_presumed
 from gradveil.errors import BadInput, shown
-from gradveil.experiments.question import Question
 from gradveil.federation.plan import delta_of
 from gradveil.fields import whole
 

@@ -6,25 +6,25 @@ from typing import Annotated, Any
 
 import typer
 
-from gradveil import store
-from gradveil.attacks.found import Attack
+from gradveil.attacks.attack import Attack
 from gradveil.attacks.labels import Granted
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
-from gradveil.cli import findings
+from gradveil.cli import attack_output
 from gradveil.cli.choices import Tweaks, method_named, pick, rounds_from
 from gradveil.cli.output import bar, emit_json
 from gradveil.data.dataset import Dataset
 from gradveil.data.sources import load, locate
 from gradveil.errors import BadInput
-from gradveil.experiments import attacking, scenes
-from gradveil.experiments.attacking import Outcome
-from gradveil.experiments.scenes import Scene
-from gradveil.experiments.settings import chosen, resolve
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import NoiseSource
 from gradveil.fields import whole
 from gradveil.keys import LARGEST_SEED
+from gradveil.leakage import attack_run, scenes
+from gradveil.leakage.attack_run import Outcome
+from gradveil.leakage.scenes import Scene
+from gradveil.runs import store
+from gradveil.runs.presets import chosen, resolve
 from gradveil.surface import Surface
 
 Opt = typer.Option
@@ -104,11 +104,11 @@ def attack(
     if told_labels:
         scene, chosen = replace(scene, told_labels=True), _with_labels(chosen)
     outcome = carry_out(scene, chosen, scenes.counted(scene, victims), rule, seed)
-    saved = findings.save(outcome, scene, folder, keep_truth)
+    saved = attack_output.save(outcome, scene, folder, keep_truth)
     record = outcome.record | {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
     if as_json:
         return emit_json(record)
-    findings.show(record)
+    attack_output.show(record)
 
 
 def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
@@ -175,4 +175,4 @@ def _fresh(
 def carry_out(scene: Scene, chosen: Attack, victims: int, rule: str, seed: int) -> Outcome:
     """Attack with a progress bar of victims."""
     with bar(f"{chosen.name} at surface {int(scene.tap.surface)}", victims, 0) as advance:
-        return attacking.attack(scene, chosen, victims, rule, seed, done=lambda victim: advance(""))
+        return attack_run.attack(scene, chosen, victims, rule, seed, done=lambda victim: advance(""))

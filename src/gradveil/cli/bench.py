@@ -1,16 +1,18 @@
 """`gradveil bench`: how fast a local step and an attack are here, beside what else could do them."""
 
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gradveil.cli.output import emit_json, table
-from gradveil.experiments import bench as steps
-from gradveil.experiments import bench_attack as attacks
-from gradveil.experiments.bench import PEERS_PYTHON
+from gradveil.errors import BadInput
 
 Opt = typer.Option
+CHECKOUT = Path(__file__).resolve().parents[3]
+PEERS_PYTHON = CHECKOUT / ".venv-peers" / "bin" / "python"
 
 
 def bench(
@@ -24,11 +26,20 @@ def bench(
     protection, the median of three runs. Both are taken in turn with everything that they are compared with.
     """
     python = peers_python if peers else None
-    figures = steps.measure(python) | attacks.measure(python)
+    figures = _measures("local_step")(python) | _measures("attack_speed")(python)
     if as_json:
         return emit_json(figures)
     _show_steps(figures)
     _show_attacks(figures)
+
+
+def _measures(script: str) -> Any:
+    """Give `measure` of a module in benchmarks/, which lies beside the package in a checkout and in no wheel."""
+    if not (CHECKOUT / "benchmarks" / f"{script}.py").is_file():
+        raise BadInput("bench: needs a checkout of gradveil's repository, whose benchmarks/ folder it runs")
+    if str(CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(CHECKOUT))
+    return import_module(f"benchmarks.{script}").measure
 
 
 def _show_steps(figures: dict[str, Any]) -> None:

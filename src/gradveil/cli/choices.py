@@ -1,15 +1,7 @@
 """From words on the command line to the parts they name."""
 
 from gradveil.errors import BadInput, shown
-from gradveil.experiments.shorthand import (
-    SAMPLING_NAMES,
-    Tweaks,
-    divided,
-    method_named,
-    number,
-    partition_from,
-    pick,
-)
+from gradveil.runs.shorthand import SAMPLING_NAMES, Tweaks, divided, method_named, number, partition_from, pick
 
 __all__ = ["SAMPLING_NAMES", "Tweaks", "divided", "method_named", "number", "partition_from", "pick", "rounds_from"]
 

@@ -9,16 +9,17 @@ from typing import Annotated
 
 import typer
 
-from gradveil import codec, store
-from gradveil.cli import federating
+from gradveil import codec
+from gradveil.cli import federate_steps
 from gradveil.cli.choices import Tweaks
 from gradveil.cli.output import emit_json
 from gradveil.cli.run import plans_from
 from gradveil.data.sources import load, locate
+from gradveil.deployment.node import NODE, NodeSettings, Site
+from gradveil.deployment.policy import STRICT
+from gradveil.deployment.policy_file import written
 from gradveil.errors import BadInput
-from gradveil.experiments.federated.policy import STRICT
-from gradveil.experiments.federated.policy_file import written
-from gradveil.experiments.federated.site import NODE, NodeSettings, Site
+from gradveil.runs import store
 
 app = typer.Typer(help="Run a plan over Flower: on this machine, or on those that hold the data.", no_args_is_help=True)
 Opt = typer.Option
@@ -105,12 +106,12 @@ def server(
     as_json: AsJson = False,
 ) -> None:
     """Train a plan on the nodes that hold the data. What this place has of the dataset is used for testing only."""
+    from gradveil.deployment import conductor
     from gradveil.engines.flower.commands import ServerPlaces
-    from gradveil.experiments.federated import conduct
 
-    folder = federating.run_folder(out, plan_file, resume)
+    folder = federate_steps.run_folder(out, plan_file, resume)
     places = ServerPlaces(
-        federating.checked_keys(keys), (state or folder.with_name(f"{folder.name}-flower")).resolve(), port
+        federate_steps.checked_keys(keys), (state or folder.with_name(f"{folder.name}-flower")).resolve(), port
     )
     changes = {
         "deadline": deadline,
@@ -121,14 +122,14 @@ def server(
     }
     if resume:
         given = {name: value for name, value in changes.items() if _given(context, name)}
-        federating.take_up(folder, plan_file, _listed("nodes", nodes) if nodes else None, given)
+        federate_steps.take_up(folder, plan_file, _listed("nodes", nodes) if nodes else None, given)
     else:
-        held = conduct.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
-        plan = federating.plan_of(plan_file, data_dir)
-        conduct.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, held)
+        held = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
+        plan = federate_steps.plan_of(plan_file, data_dir)
+        conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, held)
     if show:
-        return federating.show_server(places, folder)
-    federating.serve(places, folder, as_json)
+        return federate_steps.show_server(places, folder)
+    federate_steps.serve(places, folder, as_json)
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -164,20 +165,22 @@ def node(
     settings = NodeSettings(
         data=locate(data),
         state=str(state.resolve()),
-        policy=str(federating.existing("policy", policy)),
+        policy=str(federate_steps.existing("policy", policy)),
         shard=shard,
         target=target,
         data_dir=None if data_dir is None else str(data_dir.resolve()),
     )
     places = NodePlaces(
-        federating.existing("ca", ca), federating.existing("key", key), state.resolve(), server, runtime_port
+        federate_steps.existing("ca", ca), federate_steps.existing("key", key), state.resolve(), server, runtime_port
     )
     site = Site.open(settings)
     store.write_json(places.state / NODE, codec.encode(settings))
     if show:
-        return federating.show_node(places)
-    federating.say(f"{site.dataset.name}: {len(site.dataset.train)} examples to train on; {site.policy.described()}")
-    federating.tend(places, retry)
+        return federate_steps.show_node(places)
+    federate_steps.say(
+        f"{site.dataset.name}: {len(site.dataset.train)} examples to train on; {site.policy.described()}"
+    )
+    federate_steps.tend(places, retry)
 
 
 @app.command()
@@ -192,7 +195,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run a small plan over a SuperLink and SuperNodes on this machine, with TLS and keys made for the occasion."""
-    from gradveil.experiments.federated import conduct
+    from gradveil.deployment import conductor
 
     if locate(dataset) != dataset:
         raise BadInput(f"dataset = {dataset!r}: the demonstration takes a dataset by its name")
@@ -202,12 +205,12 @@ def demo(
     plan = plans_from(None, given, Tweaks(), data_dir)[0]
     folder = out or Path("runs") / f"federate-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
     where = None if data_dir is None else str(data_dir.resolve())
-    held = conduct.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
-    federating.run_folder(folder, None, resume=False)
+    held = conductor.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
+    federate_steps.run_folder(folder, None, resume=False)
     if (objection := STRICT.objection(plan)) is not None:
         raise BadInput(f"method = {method!r}: the nodes of the demonstration hold to the strict policy: {objection}")
-    conduct.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, held)
-    federating.demonstrate(plan.dataset, held, folder, as_json)
+    conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, held)
+    federate_steps.demonstrate(plan.dataset, held, folder, as_json)
 
 
 def _listed(name: str, text: str) -> tuple[str, ...]:

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from gradveil import store
 from gradveil.cli.output import emit_json
 from gradveil.errors import BadInput
 from gradveil.reports import card, evidence
 from gradveil.reports.page import page
+from gradveil.runs import store
 
 REPORT = "report.html"
 

@@ -7,23 +7,23 @@ from typing import Annotated, Any
 import tomli_w
 import typer
 
-from gradveil import codec, store
-from gradveil.cli import findings, report, resuming, summary
+from gradveil import codec
+from gradveil.cli import attack_output, report, run_resume, run_summary
 from gradveil.cli.choices import Tweaks, divided, method_named, rounds_from
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json
 from gradveil.data.dataset import Dataset
 from gradveil.data.sources import locate
 from gradveil.errors import BadInput
-from gradveil.experiments import demo, runner
-from gradveil.experiments.budget import Budget, expected_participations
-from gradveil.experiments.estimate import estimate
-from gradveil.experiments.runner import Options, Run
-from gradveil.experiments.self_attack import ROUND, VICTIMS, attack_run
-from gradveil.experiments.settings import chosen, resolve
 from gradveil.federation.plan import Plan
 from gradveil.fields import settle_given
+from gradveil.leakage.self_attack import ROUND, VICTIMS, attack_run
 from gradveil.privacy.method import Method
+from gradveil.runs import demo, runner, store
+from gradveil.runs.budget import Budget, expected_participations
+from gradveil.runs.estimate import estimate
+from gradveil.runs.presets import chosen, resolve
+from gradveil.runs.runner import Options, Run
 from gradveil.surface import Surface
 
 Opt = typer.Option
@@ -89,16 +89,16 @@ def run(
     settings = {name: value for name, value in changes.items() if value is not None}
     if resume:
         named = {f"--{name.replace('_', '-')}": value for name, value in settings.items() if name != "rounds"}
-        resuming.refuse_beside({"PLAN.toml": plan_file, **named, "--dry-run": dry_run})
-        folders = resuming.folders_of(out)
+        run_resume.refuse_beside({"PLAN.toml": plan_file, **named, "--dry-run": dry_run})
+        folders = run_resume.folders_of(out)
         attacked = len(folders) > 1 if attack is None else attack
         taken_up = [
-            resuming.taken_up(f, data_dir, options, rounds, rounds_from(watch), attack is True) for f in folders
+            run_resume.taken_up(f, data_dir, options, rounds, rounds_from(watch), attack is True) for f in folders
         ]
         return _finish(taken_up, as_json, attacked, keep_truth)
     given, tweaks = divided(settings)
     plans = plans_from(plan_file, given, tweaks, data_dir)
-    resuming.refuse_unreached(options.watch, plans[0])
+    run_resume.refuse_unreached(options.watch, plans[0])
     if dry_run:
         return _dry_run(plans[0], data_dir, options, as_json)
     folders = _folders(plans, out)
@@ -166,9 +166,9 @@ def _finish(runs: list[Run], as_json: bool, attack: bool, keep_truth: bool) -> N
         results = [r | {"report": str(page)} for r, page in zip(results, pages, strict=False)]
         results = [r | {"attacks": f} for r, f in zip(results, found, strict=True)] if attack else results
         return emit_json(results[0] | {"beside": results[1:]})
-    summary.show(runs, results)
+    run_summary.show(runs, results)
     if attack:
-        findings.compare([record for records in found for record in records])
+        attack_output.compare([record for records in found for record in records])
     typer.echo(f"report: {pages[-1]}")
 
 
@@ -183,7 +183,7 @@ def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
     with bar(f"attack on {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
         records = []
         for scene, outcome in attack_run(one.folder, one.plan, one.dataset, lambda victim: advance("")):
-            findings.save(outcome, scene, one.folder / "attacks", keep_truth)
+            attack_output.save(outcome, scene, one.folder / "attacks", keep_truth)
             records.append(outcome.record)
     return records
 
@@ -193,7 +193,7 @@ def _train(one: Run, place: Path) -> dict[str, Any]:
     with bar(one.plan.method.name, one.plan.rounds, one.state.round) as advance:
         try:
             for line in runner.proceed(one):
-                advance(summary.note(line))
+                advance(run_summary.note(line))
         except KeyboardInterrupt:
             typer.echo(
                 f"gradveil: stopped after round {one.state.round}; go on with: gradveil run --resume --out {place}",
@@ -212,5 +212,5 @@ def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool)
     if as_json:
         return emit_json(answer)
     typer.echo(tomli_w.dumps(answer["plan"]))
-    summary.show_estimate(expected)
-    summary.show_guarantees(f"{plan.method.name}, after all {plan.rounds} rounds", forecast)
+    run_summary.show_estimate(expected)
+    run_summary.show_guarantees(f"{plan.method.name}, after all {plan.rounds} rounds", forecast)

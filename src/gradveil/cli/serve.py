@@ -12,7 +12,7 @@ from gradveil.errors import BadInput
 from gradveil.web.address import address, listen
 from gradveil.web.app import make
 from gradveil.web.guard import Rules
-from gradveil.web.shelf import Runs
+from gradveil.web.run_processes import Runs
 from gradveil.web.token import VARIABLE, Token, choose
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -9,18 +9,18 @@ from typer.core import TyperGroup
 VERBS = {
     "data": "data.app",
     "federate": "federate.app",
-    "list": "listing.show",
+    "list": "list.show",
     "run": "run.run",
     "attack": "attack.attack",
     "account": "account.account",
-    "plan": "planning.plan",
+    "plan": "plan.plan",
     "report": "report.report",
     "serve": "serve.serve",
-    "table": "tables.table",
+    "table": "table.table",
     "bench": "bench.bench",
-    "worker": "working.worker",
-    "superlink": "linking.superlink",
-    "conductor": "linking.conductor",
+    "worker": "worker.worker",
+    "superlink": "superlink.superlink",
+    "conductor": "conductor.conductor",
 }
 HIDDEN = frozenset({"worker", "superlink", "conductor"})
 

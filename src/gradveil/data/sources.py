@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradveil.data import download, own, pictures, places, tables
+from gradveil.data import download, image_datasets, local_files, tabular_datasets, user_data
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
-from gradveil.data.own_csv import Progress
+from gradveil.data.user_csv import Progress
 from gradveil.errors import BadInput, shown
 
 
@@ -59,7 +59,7 @@ def load(
     if _is_path(name):
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split to train on, and {name} is not it")
-        return own.load(Path(os.path.expanduser(name)), target, progress)
+        return user_data.load(Path(os.path.expanduser(name)), target, progress)
     source = named(name)
     if target is not None:
         raise BadInput(f"a target column is only for a CSV file, and {name} is a built-in dataset: leave it out")
@@ -67,19 +67,19 @@ def load(
         raise BadInput(f"train_all: only mnist has a validation split to train on, and {name} is not it")
     match name:
         case "cancer":
-            return tables.cancer()
+            return tabular_datasets.cancer()
         case "digits":
-            return pictures.digits()
+            return image_datasets.digits()
         case "synthetic":
-            return tables.synthetic(seed)
+            return tabular_datasets.synthetic(seed)
         case "adult":
-            return tables.adult(*_contents(source, data_dir, allow_download))
+            return tabular_datasets.adult(*_contents(source, data_dir, allow_download))
         case "mnist":
-            return pictures.mnist(_contents(source, data_dir, allow_download), train_all=train_all)
+            return image_datasets.mnist(_contents(source, data_dir, allow_download), train_all=train_all)
         case "cifar10":
-            return pictures.cifar10(_contents(source, data_dir, allow_download))
+            return image_datasets.cifar10(_contents(source, data_dir, allow_download))
         case _:
-            return pictures.lfw(_contents(source, data_dir, allow_download))
+            return image_datasets.lfw(_contents(source, data_dir, allow_download))
 
 
 def locate(name: "str | os.PathLike[str]") -> str:
@@ -103,7 +103,7 @@ def where(name: str, data_dir: Path | None = None) -> Path | None:
     """Return the folder that would serve the dataset now, None if it would have to be downloaded."""
     source = named(name)
     if not source.ships:
-        return places.holding(source, data_dir)
+        return local_files.holding(source, data_dir)
     provider = importlib.util.find_spec("gradveil" if name == "synthetic" else "sklearn")
     return Path(provider.submodule_search_locations[0]) if provider and provider.submodule_search_locations else None
 
@@ -117,17 +117,17 @@ def fetch(name: str, data_dir: Path | None = None) -> Path:
     source = named(name)
     if source.ships:
         return where(name) or Path()
-    into = data_dir or places.cache_folder()
+    into = data_dir or local_files.cache_folder()
     _make(into)
-    found = places.holding(source, data_dir)
+    found = local_files.holding(source, data_dir)
     if found is None:
         _obtain(source, data_dir, into)
         return into / name
-    held = list(places.contents(source, found.parent))
+    held = list(local_files.contents(source, found.parent))
     if data_dir is None or found.parent == data_dir:
         return found
-    for (form, _), content in zip(places.present(source, found.parent), held, strict=True):
-        places.store(into / name / form.name, content)
+    for (form, _), content in zip(local_files.present(source, found.parent), held, strict=True):
+        local_files.store(into / name / form.name, content)
     return into / name
 
 
@@ -136,8 +136,8 @@ def verify(name: str, data_dir: Path | None = None) -> list[Check]:
     source = named(name)
     if source.ships:
         return []
-    local = places.folders(data_dir)
-    having = [folder for folder in local if any(path for _, path in places.present(source, folder))]
+    local = local_files.folders(data_dir)
+    having = [folder for folder in local if any(path for _, path in local_files.present(source, folder))]
     return [check for folder in having or local[:1] for check in _checks(source, folder)]
 
 
@@ -167,13 +167,13 @@ def _is_path(name: str) -> bool:
 
 
 def _contents(source: Source, data_dir: Path | None, allow_download: bool) -> Iterator[bytes]:
-    folder = places.holding(source, data_dir)
+    folder = local_files.holding(source, data_dir)
     if folder is None:
         if not allow_download:
             raise _nowhere(source, data_dir, "downloads are off")
-        _obtain(source, data_dir, places.cache_folder())
-        folder = places.cache_folder() / source.name
-    return places.contents(source, folder.parent)
+        _obtain(source, data_dir, local_files.cache_folder())
+        folder = local_files.cache_folder() / source.name
+    return local_files.contents(source, folder.parent)
 
 
 def _obtain(source: Source, data_dir: Path | None, into: Path) -> None:
@@ -184,7 +184,7 @@ def _obtain(source: Source, data_dir: Path | None, into: Path) -> None:
 
 
 def _nowhere(source: Source, data_dir: Path | None, failures: str) -> BadInput:
-    looked = ", ".join(str(folder / source.name) for folder in places.folders(data_dir))
+    looked = ", ".join(str(folder / source.name) for folder in local_files.folders(data_dir))
     files = ", ".join(forms[0].name for forms in source.files)
     return BadInput(
         f"the dataset {source.name} was not found in {looked}, {failures}; put {files} into a folder "
@@ -193,7 +193,7 @@ def _nowhere(source: Source, data_dir: Path | None, failures: str) -> BadInput:
 
 
 def _checks(source: Source, folder: Path) -> Iterator[Check]:
-    for form, path in places.present(source, folder):
-        actual = None if path is None else places.fingerprint(form, places.read(path))
+    for form, path in local_files.present(source, folder):
+        actual = None if path is None else local_files.fingerprint(form, local_files.read(path))
         file = path or folder / source.name / form.name
         yield Check(str(file), form.expected, actual, actual == form.expected)

@@ -8,7 +8,7 @@ import numpy as np
 from gradveil.data.dataset import Dataset
 from gradveil.data.partition import copies
 from gradveil.errors import BadInput
-from gradveil.federation.memory import refuse_beyond_memory
+from gradveil.federation.footprint import refuse_beyond_memory
 from gradveil.federation.messages import Reports, Task
 from gradveil.federation.plan import Plan
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gradveil import store
 from gradveil.privacy.method import Method
 from gradveil.reports import words
 from gradveil.reports.evidence import WHERE, Evidence, leaks
 from gradveil.reports.page import plan_digest, promise
+from gradveil.runs import store
 
 JSON, MARKDOWN = "privacy_card.json", "privacy_card.md"
 ALWAYS = (

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gradveil import store
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.reports.exhibits import Exhibit
+from gradveil.runs import store
 
 Record = dict[str, Any]
 SURFACES = (2, 1, 0)

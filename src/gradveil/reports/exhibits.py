@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from gradveil import store
 from gradveil.errors import BadInput
+from gradveil.runs import store
 
 Array = np.ndarray[Any, Any]
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from gradveil.experiments.tables.cell import REASONS, WITHIN, Filled, Verdict, counts
-from gradveil.experiments.tables.whys import why
 from gradveil.reports.tables import ABSENT, Path, grid, joined, ours, published, shown
+from gradveil.reproduction.cell import REASONS, WITHIN, Filled, Verdict, counts
+from gradveil.reproduction.whys import why
 
 MARKS = {Verdict.AGREES: "✓", Verdict.DIFFERS: "✗", Verdict.NOT_COMPARABLE: "·"}
 LEGEND = (

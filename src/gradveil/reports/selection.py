@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.attacks.score import limits, prior_guess
-from gradveil.experiments.attacking import Outcome
+from gradveil.leakage.attack_run import Outcome
 from gradveil.reports.exhibits import Exhibit
 from gradveil.reports.galleries import drawn
 from gradveil.reports.pictures import frames

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from gradveil.experiments.tables.cell import Cell, Filled, Verdict, counts
+from gradveil.reproduction.cell import Cell, Filled, Verdict, counts
 
 Path = tuple[str, ...]
 ABSENT = "—"

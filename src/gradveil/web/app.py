@@ -22,9 +22,9 @@ from gradveil.reports.page import style
 from gradveil.web import lab
 from gradveil.web.guard import Guard, Rules
 from gradveil.web.refusals import HANDLERS, Overloaded, brief
-from gradveil.web.reports import MOST_COMPARED, Reports
-from gradveil.web.shelf import OPTIONS, Runs
-from gradveil.web.work import ClientLeft, Workers
+from gradveil.web.report_pages import MOST_COMPARED, Reports
+from gradveil.web.run_processes import OPTIONS, Runs
+from gradveil.web.turns import ClientLeft, Workers
 
 TICK = 0.5
 MOST_STREAMS = 32

@@ -12,15 +12,15 @@ from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.sources import load
 from gradveil.engines.cache import let_go_of_programs
 from gradveil.errors import BadInput
-from gradveil.experiments import scenes
-from gradveil.experiments.attacking import attack
-from gradveil.experiments.settings import fitted, resolve
 from gradveil.federation.leaks import Tap
+from gradveil.leakage import scenes
+from gradveil.leakage.attack_run import attack
 from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
 from gradveil.privacy.schedule import Constant
 from gradveil.reports.exhibits import Exhibit
 from gradveil.reports.selection import exhibit_of
+from gradveil.runs.presets import fitted, resolve
 from gradveil.surface import Surface
 from gradveil.web.refusals import brief
 

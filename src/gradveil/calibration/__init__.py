@@ -1,0 +1,1 @@
+"""Accounting ahead of training: what a setting costs, and which setting meets a target."""

@@ -1,0 +1,189 @@
+"""What `gradveil federate` does and says while processes run; imported only where Flower is needed."""
+
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from gradveil import codec
+from gradveil.cli import report, run_summary
+from gradveil.cli.choices import Tweaks
+from gradveil.cli.output import emit_json
+from gradveil.cli.run import plans_from
+from gradveil.deployment.policy import STRICT
+from gradveil.errors import BadInput
+from gradveil.federation.plan import Plan
+from gradveil.runs import store
+
+if TYPE_CHECKING:
+    from gradveil.deployment.conductor import Federation
+    from gradveil.engines.flower.commands import NodePlaces, ServerPlaces
+    from gradveil.engines.flower.processes import Crew
+
+
+def say(sentence: str) -> None:
+    """Tell on standard error how things go."""
+    typer.echo(sentence, err=True)
+
+
+def run_folder(out: Path | None, plan_file: Path | None, resume: bool) -> Path:
+    """Give the folder of a run that is new, or that is to be gone on with."""
+    if out is None:
+        raise BadInput("out: name the run folder")
+    there = (out / store.PLAN).exists()
+    if resume and not there:
+        raise BadInput(f"out = {str(out)!r}: holds no run to go on with")
+    if there and not resume:
+        raise BadInput(f"out = {str(out)!r}: already holds a run; add --resume to go on with it, or name a new folder")
+    return out
+
+
+def plan_of(path: Path | None, data_dir: Path | None) -> Plan:
+    """Read a plan; unless it says otherwise its noise is secret, drawn by the nodes."""
+    if path is None:
+        raise BadInput("a plan is needed: gradveil federate server PLAN.toml")
+    given = {} if "noise_source" in store.read_toml(path) else {"noise_source": "secret"}
+    return plans_from(path, given, Tweaks(), data_dir)[0]
+
+
+def existing(name: str, path: Path) -> Path:
+    """Give the whole path of a file that is there."""
+    if not path.exists():
+        raise BadInput(f"{name} = {str(path)!r}: does not exist")
+    return path.resolve()
+
+
+def checked_keys(folder: Path) -> Path:
+    """Give the whole path of a folder of credentials."""
+    from gradveil.engines.flower import credentials
+
+    for name in (credentials.CA, credentials.SERVER, credentials.SERVER_KEY):
+        if not (folder / name).exists():
+            raise BadInput(f"keys = {str(folder)!r}: holds no {name}; make it with `gradveil federate keys`")
+    return folder.resolve()
+
+
+def show_server(places: "ServerPlaces", folder: Path) -> None:
+    """Write what the server's commands read, and print them."""
+    from gradveil.deployment import supervisor
+
+    supervisor.prepare(places)
+    _print_settings(places.state / "flwr")
+    for command in (places.superlink(), places.conductor(folder.resolve())):
+        typer.echo(shlex.join(command))
+
+
+def show_node(places: "NodePlaces") -> None:
+    """Write what a node's commands read, and print them."""
+    from gradveil.engines.flower.processes import write_secret
+
+    write_secret(places.secret)
+    _print_settings(places.state / "flwr")
+    for command in (places.supernode(), places.worker()):
+        typer.echo(shlex.join(command))
+
+
+def _print_settings(home: Path) -> None:
+    from gradveil.engines.flower import commands
+
+    for name, value in commands.settings(home).items():
+        typer.echo(f"export {name}={shlex.quote(value)}")
+    typer.echo(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH")
+
+
+def take_up(folder: Path, plan_file: Path | None, nodes: tuple[str, ...] | None, changes: dict[str, Any]) -> None:
+    """Go on with a run by other settings; its plan and its nodes decide who holds what, and stay."""
+    from gradveil.deployment import conductor
+
+    held = conductor.settings(folder)
+    if plan_file is not None:
+        raise BadInput(f"plan = {str(plan_file)!r}: --resume goes on with the plan of {str(folder)!r}; leave it out")
+    if nodes is not None and nodes != held.nodes:
+        raise BadInput(
+            f"nodes = {','.join(nodes)!r}: --resume goes on with {','.join(held.nodes)}, who hold the shards"
+        )
+    store.write_json(folder / conductor.SETTINGS, codec.encode(replace(held, **changes)))
+
+
+def serve(places: "ServerPlaces", folder: Path, as_json: bool) -> None:
+    """Train a run to its end, and show what came out."""
+    from gradveil.deployment import conductor, supervisor
+    from gradveil.engines.flower.processes import crew
+
+    federation = conductor.settings(folder)
+    if conductor.unbounded(store.read_plan(folder), federation):
+        say("the plan bounds no update, so one node can ruin the model; --max-update-norm sets a limit")
+    with _terminated(), crew(places.state / "logs", places.state / "flwr") as hands:
+        supervisor.open_server(hands, places, federation.nodes, say)
+        _train(hands, places, folder)
+    _conclude(folder, as_json)
+
+
+def demonstrate(dataset: str, federation: "Federation", folder: Path, as_json: bool) -> None:
+    """Train a run on nodes of this machine, and show what came out."""
+    from gradveil.deployment import supervisor
+    from gradveil.deployment.local import local
+
+    with _terminated(), local(federation.nodes, dataset, STRICT, federation.data_dir) as here:
+        supervisor.open_server(here.hands, here.server, federation.nodes, say)
+        for name in federation.nodes:
+            here.start_node(name)
+        _train(here.hands, here.server, folder)
+    _conclude(folder, as_json)
+
+
+def tend(places: "NodePlaces", retry: float) -> None:
+    """Keep a node running until it is stopped."""
+    from gradveil.deployment import supervisor
+    from gradveil.engines.flower.processes import crew
+
+    with _terminated(), crew(places.state / "logs", places.state / "flwr") as hands:
+        supervisor.tend(hands, places, say, retry)
+
+
+def _train(hands: "Crew", places: "ServerPlaces", folder: Path) -> None:
+    from gradveil.deployment import supervisor
+
+    supervisor.begin(hands, places, folder, say)
+    for line in supervisor.follow(hands, places, folder, say):
+        say(_told(line))
+
+
+def _told(line: dict[str, Any]) -> str:
+    """Say in a line how a round went, node by node."""
+    nodes = line["nodes"]
+    each = [f"{name} {seconds:.1f} s" for name, seconds in nodes["seconds"].items()]
+    each += [f"{name} missing ({fault})" for name, fault in nodes["missing"].items()]
+    crossed = f"{nodes['bytes_down'] / 1e6:.2f} MB down, {nodes['bytes_up'] / 1e6:.2f} MB up"
+    return f"round {line['round'] + 1}: {run_summary.note(line)}; {', '.join(each)}; {crossed}"
+
+
+def _conclude(folder: Path, as_json: bool) -> None:
+    from gradveil.deployment.conductor import taken_up
+
+    report.write([folder], folder / report.REPORT)
+    result = store.read_json(folder / store.RESULT)
+    if as_json:
+        return emit_json(result | {"beside": []})
+    run_summary.show([taken_up(None, folder)], [result])
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """Let a polite kill end the block as Ctrl-C does, so that everything that was started is stopped."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,137 @@
+"""What a column of text means: numbers or categories, and the refusal of one that is neither quite."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradveil.data.dataset import Array
+from gradveil.data.user_csv import Table, as_number, known, line_of
+from gradveil.errors import BadInput
+
+MOST_LEVELS = 200
+"""The most categories that a column may have."""
+
+FEW_LEVELS = 20
+"""So many categories are accepted however few rows there are."""
+
+ROWS_A_LEVEL = 5
+"""Training rows that there must be for each category where there are more than a few."""
+
+_COMMA = re.compile(r"[+-]?(\d+,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)")
+_DATE = re.compile(
+    r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """A numeric column: float64 [n], NaN where a value is missing."""
+
+    values: Array
+    missing: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """A column of categories: values[codes[i]] is the text of row i, "" where it is missing."""
+
+    codes: Array
+    values: tuple[str, ...]
+    missing: int
+
+
+def parse(table: Table, name: str) -> Numbers | Texts:
+    """Read a column as numbers if every value that is not missing is a finite number, and otherwise as categories.
+
+    Refused: a column of numbers but for a few cells, and numbers that are written with a decimal comma.
+    """
+    texts = table.texts(name)
+    values = _cast(texts)
+    if values is not None and np.isfinite(values).all():
+        return Numbers(values, 0)
+    return _parse_with_missing(table, name, known(texts))
+
+
+def _parse_with_missing(table: Table, name: str, plain: Any) -> Numbers | Texts:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    empty = pc.equal(plain, "")
+    values, missing = _cast(pc.if_else(empty, pa.scalar(None, pa.string()), plain)), int(pc.sum(empty).as_py() or 0)
+    if values is not None and np.isfinite(values).sum() == len(values) - missing:
+        return Numbers(values, missing)
+    encoded = plain.dictionary_encode()
+    codes, distinct = encoded.indices.to_numpy(), tuple(encoded.dictionary.to_pylist())
+    numbers = np.array([as_number(text) for text in distinct])
+    stray = np.isnan(numbers) & (np.array(distinct, dtype=object) != "")
+    if not stray.any():
+        return Numbers(numbers[codes], missing)
+    _refuse_almost_numbers(table, name, Texts(codes, distinct, missing), stray)
+    return Texts(codes, distinct, missing)
+
+
+def _cast(texts: Any) -> Array | None:
+    """Return the texts as float64, NaN where null; None if Arrow reads one of them as no number."""
+    import pyarrow as pa
+
+    try:
+        values: Array = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
+    return values
+
+
+def _refuse_almost_numbers(table: Table, name: str, column: Texts, stray: Array) -> None:
+    """Refuse numbers with a decimal comma, and numbers but for a few cells.
+
+    A few: one cell of at least ten; or, beside at least ten different numbers, a tenth of the cells, or half of them
+    if they hold at most three different texts (such as "none"). Otherwise numbers are names of categories.
+    """
+    counts = np.bincount(column.codes, minlength=len(stray))
+    cells, all_cells = int(counts[stray].sum()), len(column.codes) - column.missing
+    commas = all(_COMMA.fullmatch(column.values[i]) for i in np.flatnonzero(stray))
+    different = int((~stray).sum()) - (column.missing > 0)
+    tenth, half = 10 * cells <= all_cells, 2 * cells <= all_cells
+    few = (tenth and cells == 1) or (different >= 10 and (tenth or (half and stray.sum() <= 3)))
+    if not commas and not few:
+        return
+    row = int(np.argmax(stray[column.codes]))
+    cell, line = column.values[column.codes[row]], line_of(table, row)
+    if commas:
+        raise BadInput(
+            f"the column {name!r} of {table.path} writes numbers with a comma ({cell!r} in line {line}): write them "
+            "with a decimal point, and nothing between thousands"
+        )
+    others = f", and {cells - 1} more cells are no numbers" if cells > 1 else ""
+    raise BadInput(
+        f"line {line} of {table.path} has {cell!r} in the column {name!r}, whose other values are numbers{others}: "
+        "write a number, leave the cell empty if it is unknown, or write all values as words if they are categories"
+    )
+
+
+def levels(table: Table, name: str, column: Texts, train: Array) -> tuple[str, ...]:
+    """Return the categories of the rows `train` in order; refused where they are too many to learn from."""
+    found = np.bincount(column.codes[train], minlength=len(column.values)) > 0
+    names = tuple(sorted(column.values[i] for i in np.flatnonzero(found) if column.values[i] != ""))
+    rows = len(train)
+    if len(names) <= FEW_LEVELS:
+        return names
+    what = f"the column {name!r} of {table.path} has {len(names)} different texts in {rows} training rows"
+    if all(_DATE.fullmatch(text) for text in names):
+        raise BadInput(
+            f"{what}, which are dates or times such as {names[0]!r}: write them as numbers (days since a fixed day, "
+            "or year and month in columns of their own), or remove the column"
+        )
+    if 2 * len(names) > rows:
+        raise BadInput(
+            f"{what}, so it names the rows rather than describes them: remove it, or write plain numbers (without "
+            "units or signs of a currency) if it is a quantity"
+        )
+    if len(names) > MOST_LEVELS or ROWS_A_LEVEL * len(names) > rows:
+        raise BadInput(
+            f"{what}, and there may be at most {MOST_LEVELS}, with {ROWS_A_LEVEL} rows for each on average: group its "
+            "values into fewer, or remove it"
+        )
+    return names

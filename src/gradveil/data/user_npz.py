@@ -1,0 +1,105 @@
+"""A user's .npz file: examples x [n, ...] and labels y [n], plain arrays only."""
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from gradveil.data import free_memory
+from gradveil.data.dataset import Array
+from gradveil.errors import BadInput
+
+LARGEST_VALUE = 1e6
+"""The largest size of a number that is used as it is: beyond it training ends in numbers that are not finite."""
+
+_LARGEST = 4 * 2**30
+_UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+
+
+def read(path: Path) -> tuple[Array, list[str], tuple[str, ...]]:
+    """Read x [n, ...] (floats, or pixels 0 to 255) and y [n] (integers or text); nothing pickled is ever opened.
+
+    Gives x as uint8 or float32 with a channel for images, the label of each, and notes.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > _LARGEST:
+            raise BadInput(f"{path} unpacks to {size} bytes, and at most {_LARGEST} can be read")
+        free_memory.refuse_beyond(size, str(path), "use fewer records, uint8 or float32")
+        with np.load(path, allow_pickle=False) as arrays:
+            names = list(arrays)
+            if "x" not in names or "y" not in names:
+                raise BadInput(f"{path} must hold arrays named x and y, and holds {', '.join(names) or 'none'}")
+            x, y = arrays["x"], arrays["y"]
+    except BadInput:
+        raise
+    except _UNREADABLE as error:
+        raise BadInput(f"{path} cannot be read as an .npz file of plain arrays") from error
+    examples = _examples(x, path)
+    return examples, _labels(y, len(examples), path), _notes(examples)
+
+
+def _examples(x: Array, path: Path) -> Array:
+    _check_shape(x, path)
+    if x.dtype == np.uint8:
+        ready = x
+    elif np.issubdtype(x.dtype, np.integer):
+        ready = _pixels(x, path)
+    elif np.issubdtype(x.dtype, np.floating):
+        ready = _floats(x, path)
+    else:
+        raise BadInput(f"x in {path} must be uint8 pixels or floating-point numbers, not {x.dtype}")
+    return ready[..., None] if ready.ndim == 3 else ready
+
+
+def _check_shape(x: Array, path: Path) -> None:
+    if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
+        raise BadInput(f"x in {path} must have the shape [n, features] or [n, height, width, channels], not {x.shape}")
+    if x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] not in (1, 3) and min(x.shape[2:]) > x.shape[1]:
+        raise BadInput(
+            f"x in {path} has the shape {x.shape}, with the channels before height and width: turn it into "
+            "[n, height, width, channels] with x.transpose(0, 2, 3, 1)"
+        )
+
+
+def _pixels(x: Array, path: Path) -> Array:
+    """Return integers 0 to 255 of images as uint8; whether a table of integers means pixels cannot be told."""
+    if x.ndim == 2:
+        raise BadInput(
+            f"x in {path} must be uint8 pixels or floating-point numbers, not {x.dtype}: turn it into one of them"
+        )
+    low, high = (int(x.min()), int(x.max())) if x.size else (0, 0)
+    if low < 0 or high > 255:
+        raise BadInput(f"x in {path} holds pixels from {low} to {high}, and they must be from 0 to 255")
+    return x.astype(np.uint8)
+
+
+def _floats(x: Array, path: Path) -> Array:
+    with np.errstate(over="ignore"):
+        ready = x.astype(np.float32)
+    _refuse_first(~np.isfinite(ready), x, path, "that is not a finite number", "")
+    large = f"beyond {LARGEST_VALUE:g} in size"
+    _refuse_first(np.abs(ready) > LARGEST_VALUE, x, path, large, ": x is used as it is, so scale it beforehand")
+    return ready
+
+
+def _refuse_first(wrong: Array, x: Array, path: Path, rule: str, advice: str) -> None:
+    if wrong.any():
+        place = np.unravel_index(int(np.argmax(wrong)), x.shape)
+        raise BadInput(f"x in {path} has a value {rule}, first in record {place[0]} ({x[place]:g}){advice}")
+
+
+def _labels(y: Array, records: int, path: Path) -> list[str]:
+    if y.dtype.kind not in "iubU":
+        raise BadInput(f"y in {path} must be integers or text, not {y.dtype}")
+    if y.shape != (records,):
+        raise BadInput(f"y in {path} must have one label for each of the {records} records, not the shape {y.shape}")
+    return [str(label) for label in y.tolist()]
+
+
+def _notes(examples: Array) -> tuple[str, ...]:
+    if examples.dtype == np.uint8:
+        return ("x is read as pixels, divided by 255",)
+    return ("x is used as it is, without scaling",)

@@ -1,0 +1,162 @@
+"""The server of a federation: a run like any other, whose engine is Flower and whose examples are elsewhere."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from logging import FileHandler, getLogger
+from pathlib import Path
+from typing import Any
+
+from gradveil import codec
+from gradveil.data.dataset import Dataset
+from gradveil.data.sampling import CohortSampling
+from gradveil.data.sources import load
+from gradveil.deployment.journal import Journal
+from gradveil.engines.flower.flower_engine import Flower, Roster
+from gradveil.engines.flower.processes import owner_only
+from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.federation.engine import Population, TooFew
+from gradveil.federation.plan import Plan
+from gradveil.federation.server import State
+from gradveil.privacy.clip import Unclipped
+from gradveil.privacy.prune import Dssgd
+from gradveil.runs import runner, store
+from gradveil.runs.budget import Budget
+from gradveil.runs.runner import Run
+
+SETTINGS, STATUS, JOURNAL = "federation.json", "federation-status.json", "attempts.jsonl"
+LOG = "federation.log"
+RUNNING, DONE, FAILED = "running", "done", "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Federation:
+    """How a plan is carried out over nodes.
+
+    attempts: how often a round is tried before the run gives up. max_update_norm: updates beyond it are refused, beside
+    the limit that follows from the plan.
+    """
+
+    nodes: tuple[str, ...]
+    deadline: float = 120.0
+    patience: float = 300.0
+    attempts: int = 3
+    max_update_norm: float | None = None
+    data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "patience", "attempts", "max_update_norm"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise BadInput(f"{name} = {value}: must be a finite number above 0")
+        if not self.nodes or len(set(self.nodes)) < len(self.nodes):
+            raise BadInput("nodes: name at least one, and each once")
+
+
+def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) -> None:
+    """Make the run folder, with what the server needs to know beside the plan."""
+    if plan.clients < len(federation.nodes):
+        raise BadInput(f"clients = {plan.clients}: must be at least the number of nodes, {len(federation.nodes)}")
+    if plan.train_all:
+        raise BadInput("train_all: nodes hold the training split alone; leave it out")
+    budget_of(plan, dataset)
+    with owner_only():
+        runner.lay_out(plan, dataset, folder)
+        store.write_json(folder / SETTINGS, codec.encode(federation))
+
+
+def unbounded(plan: Plan, federation: Federation) -> bool:
+    """Whether nothing limits how far one node can move the model: nothing is clipped, and no limit was set."""
+    method = plan.method
+    bounded = isinstance(method.prune, Dssgd) or not isinstance(method.clip, Unclipped)
+    return not bounded and federation.max_update_norm is None
+
+
+def settings(folder: Path) -> Federation:
+    """Read how the run of a folder is carried out."""
+    federation: Federation = codec.decode(Federation, store.read_json(folder / SETTINGS))
+    return federation
+
+
+def copies(plan: Plan, dataset: Dataset) -> int:
+    """Count the copies of the most copied record: nodes with their own data refuse to have any."""
+    return 1 if dataset.own else Population.of(plan, dataset).copies
+
+
+def budget_of(plan: Plan, dataset: Dataset) -> Budget:
+    """Account a plan as if only the fewest clients that it allows answered every round: less noise adds up then."""
+    poisson = plan.cohort_sampling is CohortSampling.POISSON  # averaged over its expected size, whoever answers
+    return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.fewest(plan.cohort))
+
+
+def taken_up(grid: Any, folder: Path) -> Run:
+    """Give the run of a folder, from its checkpoint if there is one, with Flower as its engine."""
+    plan = store.read_plan(folder)
+    federation = settings(folder)
+    where = None if federation.data_dir is None else Path(federation.data_dir)
+    dataset = load(plan.dataset, data_dir=where, target=plan.target, train_all=plan.train_all)
+    budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
+    roster = Roster(federation.nodes, federation.deadline, federation.patience)
+    largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
+    engine = Flower(plan, dataset, grid, roster, journal.note, largest)
+    run = runner.begin(plan, dataset, folder, budget, None, engine)
+    journal.check(run.lines)
+    run.recall = partial(journal.recall, budget)
+    run.may_retry = Retry(run, federation.attempts)
+    return run
+
+
+@dataclass(slots=True)
+class Retry:
+    """Says whether a round is tried again: not too often, and not beyond the budget."""
+
+    run: Run
+    most: int
+    failed: tuple[int, int] = (-1, 0)
+
+    def __call__(self, state: State) -> bool:
+        """Count a failed attempt; what was sent in it is spent."""
+        t, times = self.failed
+        self.failed = (state.round, times + 1 if t == state.round else 1)
+        self.run.budget.repeat(state.round)
+        return self.failed[1] < self.most and self._affords(state)
+
+    def _affords(self, state: State) -> bool:
+        if self.run.plan.max_epsilon is None:
+            return True
+        return self.run.budget.affords(state.round + 1, int(state.participations.max()) + 1)
+
+
+def conduct(grid: Any, folder: Path, after_round: Callable[[], None] = lambda: None) -> None:
+    """Train the run of a folder to its end; how it ended is written beside it.
+
+    Where another process is at it, nothing is to do, and what that one writes is left alone.
+    """
+    if store.held(folder):
+        return
+    # Why a link broke would be found nowhere else.
+    getLogger("flwr").addHandler(FileHandler(folder / LOG, delay=True))
+    tell(folder, RUNNING)
+    try:
+        run = taken_up(grid, folder)
+        for _ in runner.proceed(run):
+            tell(folder, RUNNING)
+            after_round()
+        runner.conclude(run)
+    except store.Busy:
+        return
+    except (AnswerIsNo, BadInput, TooFew) as error:
+        tell(folder, FAILED, str(error))
+    except Exception as error:
+        getLogger("flwr").exception("the run ended")
+        tell(folder, FAILED, f"the server failed ({type(error).__name__}); see {folder / LOG}")
+        raise
+    else:
+        tell(folder, DONE)
+
+
+def tell(folder: Path, state: str, sentence: str = "") -> None:
+    """Write down how the run is going, for whoever started it."""
+    store.write_json(folder / STATUS, {"state": state, "sentence": sentence, "at": time.time()})

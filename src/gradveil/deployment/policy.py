@@ -1,0 +1,141 @@
+"""What the owner of data allows to be done with it: the last word over a plan, whatever the server says."""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gradveil import codec
+from gradveil.errors import BadInput
+from gradveil.federation import ledger
+from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.methods import METHODS
+from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.clip import Flat, PerLayer
+from gradveil.privacy.method import Method
+from gradveil.runs import store
+from gradveil.surface import Surface
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The limits of a node; None is no limit.
+
+    methods: names that are allowed. minimum_sigma: the noise that every sum of units must carry, as a multiple of the
+    clipping bound C; noise that only the server promises to add, and noise that follows the data, count as none.
+    maximum_rounds: rounds served, over all plans. maximum_epsilon, maximum_delta: what the server may learn about a
+    record, over all plans and restarts, by adding up each plan's. allow_seeded: whether noise may come from a seed that
+    the server knows, which is no noise to it. allow_no_guarantee: whether methods may run that no finite epsilon holds
+    for against the server.
+    """
+
+    methods: tuple[str, ...] | None = None
+    minimum_sigma: float = 0.0
+    maximum_rounds: int | None = None
+    maximum_epsilon: float | None = None
+    maximum_delta: float = 1e-4
+    allow_seeded: bool = False
+    allow_no_guarantee: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.methods or ():
+            if name not in METHODS:
+                raise BadInput(f"methods: {name!r} must be one of {', '.join(METHODS)}")
+        if not 0 <= self.minimum_sigma < math.inf:
+            raise BadInput(f"minimum_sigma = {self.minimum_sigma}: must be a finite number, at least 0")
+        for name in ("maximum_rounds", "maximum_epsilon", "maximum_delta"):
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be a finite number above 0")
+
+    def described(self) -> str:
+        """Say in a line what is allowed."""
+        rules = (
+            f"methods: {', '.join(self.methods or ('any',))}",
+            f"sigma at least {self.minimum_sigma:g}",
+            f"rounds {_most(self.maximum_rounds)}",
+            f"epsilon {_most(self.maximum_epsilon)}",
+            f"seeded noise {'allowed' if self.allow_seeded else 'refused'}",
+            f"methods without a guarantee {'allowed' if self.allow_no_guarantee else 'refused'}",
+        )
+        return "policy: " + "; ".join(rules)
+
+    def objection(self, plan: Plan) -> str | None:
+        """Say what in a plan is not allowed, if anything; what was spent before is not asked here."""
+        if plan.noise_source is NoiseSource.SEEDED and not self.allow_seeded:
+            return "the plan's noise is seeded, so the server could subtract it; this node draws its own or none"
+        if self.methods is not None and not any(_is(plan.method, METHODS[name].value) for name in self.methods):
+            return f"the method {plan.method.name} is not among {', '.join(self.methods)}"
+        if not self.allow_no_guarantee and (bare := unguarded(plan)) is not None:
+            return f"{bare}, so no finite epsilon holds against the server, and this node asks for one"
+        if (sigma := least_sigma(plan)) < self.minimum_sigma:
+            return (
+                f"sigma = {sigma:g}: so much noise, as a multiple of the clipping bound, hides a unit from the server "
+                f"at the least, and this node asks for {self.minimum_sigma:g}"
+            )
+        if self.maximum_rounds is not None and plan.rounds > self.maximum_rounds:
+            return f"rounds = {plan.rounds}: this node serves at most {self.maximum_rounds}"
+        return None
+
+
+STRICT = Policy(
+    methods=("fed-cdp", "fed-sdp-client"),
+    minimum_sigma=1.0,
+    maximum_rounds=100,
+    maximum_epsilon=8.0,
+)
+"""What `gradveil federate policy` writes unless told otherwise."""
+
+
+def read(path: Path) -> Policy:
+    """Read a policy file (TOML). One that sets no limit to epsilon must say that it means it."""
+    policy: Policy = codec.decode(Policy, store.read_toml(path))
+    if policy.maximum_epsilon is None and not policy.allow_no_guarantee:
+        raise BadInput(
+            f"{str(path)!r}: sets no maximum_epsilon; set it, or say that none is wanted by allow_no_guarantee = true"
+        )
+    return policy
+
+
+def unguarded(plan: Plan) -> str | None:
+    """Say why a plan hides nothing from the server, if so: nothing is noised, or not by a public amount."""
+    method = plan.method
+    if method.surface is Surface.SERVER:
+        return f"the method {method.name} leaves the noise to the server, which sees updates without it"
+    if method.sensitivity.data_dependent:
+        return f"the noise of the method {method.name} follows the private gradients (l2-max)"
+    if not method.clip.sound:
+        return f"the clipping bound of the method {method.name} follows the private gradients"
+    if isinstance(method.clip, Quantile):
+        return f"the method {method.name} sends the server counts without noise"
+    if least_sigma(plan) == 0:
+        return f"the method {method.name} does not hide units by clipping and noise in every step"
+    return None
+
+
+def least_sigma(plan: Plan) -> float:
+    """Give the least noise on a sum of units that the server sees, as a multiple of the clipping bound C.
+
+    It is sigma S / C times 1, sqrt(n) or n for a draw on the sum of n units, on each, or on their mean, and over
+    sqrt(K) where clients share the noise. 0 if units are not bounded, if S follows the data and may be as small as they
+    are, or if noise joins only at the server, which sees what was there before: that of Fed-SDP, and that of a quantile
+    clip's counts.
+    """
+    method = plan.method
+    if method.surface is Surface.SERVER or isinstance(method.clip, Quantile) or method.sensitivity.data_dependent:
+        return 0.0
+    released = replace(ledger.releases(plan, 0, layers=1, copies=1)[0], sigmas=(1.0,))
+    drawn = plan.sigmas() if method.surface is Surface.EXAMPLE else plan.sigmas()[:, :1]
+    return float(drawn.min() * released.multipliers[0])
+
+
+def _is(method: Method, known: Method) -> bool:
+    """Whether a method that was sent is the one it is named after: names are only words."""
+
+    def parts(m: Method) -> tuple[object, ...]:
+        clip = PerLayer if isinstance(m.clip, Flat) else type(m.clip)  # a dataset may ask for a joint bound
+        return m.name, m.surface, m.draw, m.share, type(m.prune), type(m.sensitivity), clip
+
+    return parts(method) == parts(known)
+
+
+def _most(limit: float | None) -> str:
+    return "without limit" if limit is None else f"at most {limit:g}"

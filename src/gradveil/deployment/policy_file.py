@@ -1,0 +1,41 @@
+"""A policy as a file for people: every limit with what it means."""
+
+from gradveil.deployment.policy import Policy
+
+_HEAD = """\
+# What may be done with the data of this node. The node refuses every order that breaks a rule, and says which.
+# The owner of the data sets it; the server cannot change it.
+"""
+_MEANING = {
+    "methods": "Methods that may run. These draw their noise here, before anything is sent.",
+    "minimum_sigma": "The least noise on every sum that is sent, as a multiple of the clipping bound C.",
+    "maximum_rounds": "Rounds that are served in all, over all plans and restarts.",
+    "maximum_epsilon": (
+        "What the server may learn about one record (for fed-sdp-client: one client), over all plans and restarts.\n"
+        "# Accounted by PLD against an adversary who sees every update that leaves this node."
+    ),
+    "maximum_delta": "The chance that epsilon does not hold, over all plans; keep it below one over the records here.",
+    "allow_seeded": "Whether noise may come from a seed that the server knows, and so could subtract: for tests only.",
+    "allow_no_guarantee": (
+        "Whether methods may run for which no finite epsilon holds against the server: no noise, noise that joins\n"
+        "# only at the server, or noise that follows the private gradients (l2-max)."
+    ),
+}
+
+
+def written(policy: Policy) -> str:
+    """Give a policy as TOML, with a comment above every key; a limit that is not set is left out."""
+    lines = [_HEAD]
+    for name, meaning in _MEANING.items():
+        value = getattr(policy, name)
+        if value is not None:
+            lines.append(f"# {meaning}\n{name} = {_toml(value)}\n")
+    return "\n".join(lines)
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f'"{one}"' for one in value) + "]"
+    return repr(value)

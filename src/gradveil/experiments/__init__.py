@@ -1,1 +1,0 @@
-"""What is run: the paper's settings, and the runner that trains, evaluates, records and stops."""

@@ -1,0 +1,1 @@
+"""From a plan or a run to a judged attack."""

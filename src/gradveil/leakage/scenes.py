@@ -1,0 +1,170 @@
+"""Where an attack takes place: on a fresh network as the paper does, or in a run that was trained."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gradveil.data.dataset import Dataset
+from gradveil.data.sampling import FixedPass
+from gradveil.engines.cache import keep_compiled_programs
+from gradveil.errors import BadInput
+from gradveil.federation import leaks, server
+from gradveil.federation.engine import Population
+from gradveil.federation.leaks import Read, Tap
+from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.federation.rounds import cohort_of
+from gradveil.federation.server import State
+from gradveil.fields import whole
+from gradveil.keys import Keys
+from gradveil.models.networks import AttackNet, Mlp, Model
+from gradveil.runs import recording, store
+from gradveil.surface import Surface
+
+Array = np.ndarray[Any, Any]
+MOST_READINGS = 10_000
+USUAL_VICTIMS = 10
+PAPER_BATCH = {Surface.SERVER: 3, Surface.UPDATE: 3, Surface.EXAMPLE: 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scene:
+    """A plan as it is attacked, its data, the tap, who can be read, and how: read(client, r) is the r-th reading.
+
+    round: rounds done before the first reading, rounds: before each. readings: how often the same examples are read.
+    told_labels: whether the adversary is told the labels, as some papers assume.
+    """
+
+    plan: Plan
+    dataset: Dataset
+    tap: Tap
+    round: int
+    pool: Array
+    read: Callable[[int, int], Read]
+    trained: bool
+    rounds: tuple[int, ...] = (0,)
+    readings: int = 1
+    told_labels: bool = False
+
+    @property
+    def setting(self) -> str:
+        """Say how the scene relates to the paper's: only `as the paper` may be compared with its figures."""
+        if self.trained:
+            return "as trained"
+        same = self.plan.local_steps == 1 and self.plan.batch == PAPER_BATCH[self.tap.surface] and self.readings == 1
+        return "as the paper" if same and self.plan.model == AttackNet() else "fresh network"
+
+    def victims(self, count: int, seed: int) -> Array:
+        """Choose clients to attack, each at most once; fewer where there are not as many."""
+        random = np.random.default_rng([seed, 0x76696374])
+        return np.sort(random.permutation(self.pool)[:count])
+
+
+def counted(scene: Scene, victims: int | None) -> int:
+    """Give how many victims to attack: what was asked for, refused beyond those there are, or ten at most."""
+    there = len(scene.pool)
+    if victims is None:
+        return min(USUAL_VICTIMS, there)
+    if whole("victims", victims, most=2**63 - 1) > there:
+        raise BadInput(f"victims = {victims}: only {there} clients can be read here")
+    return victims
+
+
+def networks(trained: Model) -> dict[str, Model]:
+    """Give the networks that can be attacked by name."""
+    return {"attack": AttackNet(), "trained": trained, "mlp": Mlp(hidden=(64,), bias=True)}
+
+
+def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1) -> Scene:
+    """Set the paper's scene: an untrained network, the first local iteration, every client there to be read.
+
+    Repeated readings are of the same examples at the same parameters, each with fresh noise.
+    """
+    keep_compiled_programs()
+    population, roots = Population.of(plan, dataset), Keys.of(plan.seed, secret=False)
+    state = server.init(plan, dataset.shape, len(dataset.classes), roots)
+
+    def read(client: int, r: int) -> Read:
+        return leaks.read(plan, population, state._replace(round=r), roots, client, tap)
+
+    return Scene(
+        plan=plan,
+        dataset=dataset,
+        tap=tap,
+        round=0,
+        pool=np.arange(plan.clients),
+        read=read,
+        trained=False,
+        readings=readings,
+    )
+
+
+def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int | None) -> Plan:
+    """Give the plan that a fresh network is attacked under: one local step on a small batch, taken in order."""
+    size = PAPER_BATCH[surface] if batch is None else batch
+    return replace(plan, batch=size, local_steps=1 if local_steps is None else local_steps, sampling=FixedPass())
+
+
+def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
+    """Set the scene in a run folder, at checkpoints that it kept; several rounds are several readings.
+
+    Readings of a seeded run are made again with its keys; those of a run with secret noise were recorded as it went.
+    """
+    keep_compiled_programs()
+    population = Population.of(plan, dataset)
+    if plan.noise_source is NoiseSource.SECRET:
+        store.inspect(folder, plan)
+        like = server.init(plan, dataset.shape, len(dataset.classes), Keys.of(plan.seed, secret=False))
+        records = recording.load(folder, tap, rounds, like)
+        done, pool = records.rounds, records.clients
+        read = records.read
+    else:
+        roots = Keys.of(plan.seed, secret=False)
+        states = _states(folder, plan, dataset, roots, rounds)
+        done = tuple(s.round for s in states)
+        pool = reduce(np.intersect1d, (cohort_of(plan, t, roots) for t in done))
+
+        def read(client: int, r: int) -> Read:
+            return leaks.read(plan, population, states[r], roots, client, tap)
+
+    if not len(pool):
+        raise BadInput(f"round = {', '.join(map(str, done))}: no client took part in all of them")
+    return Scene(
+        plan=plan,
+        dataset=dataset,
+        tap=tap,
+        round=done[0],
+        pool=pool,
+        read=read,
+        trained=True,
+        rounds=done,
+        readings=len(done),
+    )
+
+
+def _states(
+    folder: Path, plan: Plan, dataset: Dataset, roots: Keys, rounds: tuple[int, ...] | None
+) -> tuple[State, ...]:
+    """Find the states after some rounds: the untrained model, the latest, and those that were watched."""
+    start = server.init(plan, dataset.shape, len(dataset.classes), roots)
+    kept, history = store.by_round(folder / store.CHECKPOINTS), store.inspect(folder, plan)
+    if store.there(folder / store.LATEST):
+        latest = store.restore(folder / store.LATEST, start, history)
+        kept[latest.round] = folder / store.LATEST
+    wanted = rounds if rounds is not None else (max(kept, default=0),)
+    for t in wanted:
+        if t not in kept and t != 0:
+            among = ", ".join(map(str, sorted({0, *kept})))
+            raise BadInput(f"round = {t}: the run kept no checkpoint of it, only of {among}; keep more with --watch")
+    return tuple(_state(kept[t], t, start, history) if t in kept else start for t in wanted)
+
+
+def _state(path: Path, t: int, start: State, history: store.History) -> State:
+    """Read the state after t rounds; refuse a checkpoint of other rounds under that name."""
+    state = store.restore(path, start, history)
+    if state.round != t:
+        raise BadInput(f"{str(path)!r}: holds the state after round {state.round}, not after round {t}")
+    return state

@@ -1,0 +1,27 @@
+"""A run attacks itself: the first round that it trained, read at all three surfaces, with a small budget."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from gradveil.attacks.zoo import MAP
+from gradveil.data.dataset import Dataset
+from gradveil.federation.leaks import Tap
+from gradveil.federation.plan import Plan
+from gradveil.leakage import scenes
+from gradveil.leakage.attack_run import Outcome, attack
+from gradveil.leakage.scenes import Scene
+from gradveil.surface import Surface
+
+VICTIMS, ROUND = 6, 0
+SMALL = replace(MAP, iterations=10)
+"""The strongest of the picture attacks, since it knows the noise and falls back on the public mean."""
+
+
+def attack_run(
+    folder: Path, plan: Plan, dataset: Dataset, done: Callable[[int], None] = lambda victim: None
+) -> Iterator[tuple[Scene, Outcome]]:
+    """Attack what each surface released in the first round, when gradients say most; one after the other."""
+    for surface in Surface:
+        scene = scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, "released"), (ROUND,))
+        yield scene, attack(scene, SMALL, VICTIMS, seed=plan.seed, done=done)

@@ -1,0 +1,109 @@
+"""How much of the paper is done: everything, what two cores do within an hour, or a taste of every cell."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gradveil.data.dataset import Dataset
+from gradveil.federation.plan import Plan
+from gradveil.leakage import scenes
+from gradveil.models.networks import AttackNet, Mlp, Model
+from gradveil.privacy.method import Method
+from gradveil.reproduction.works import Attacked
+from gradveil.runs.presets import PRESETS
+from gradveil.surface import Surface
+
+PAPER_VICTIMS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """Upper bounds on a plan and an attack; None leaves the paper's number.
+
+    whole: datasets that are trained as the paper does all the same. small: a network with 8 hidden units stands for
+    every other. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables together.
+    deepest: the last round that a network is trained to, to be attacked. attack: stands for all others if given.
+    """
+
+    name: str
+    cohort: int | None = None
+    rounds: int | None = None
+    local_steps: int | None = None
+    victims: int = PAPER_VICTIMS
+    iterations: int | None = None
+    whole: tuple[str, ...] = ()
+    small: bool = False
+    stands_in: bool = False
+    minutes: float | None = None
+    deepest: int = 50
+    attack: str | None = None
+
+    def described(self) -> str:
+        """Say in a line what is smaller than in the paper."""
+        bounds = {
+            "K": self.cohort, "T": self.rounds, "L": self.local_steps, "victims": self.victims,
+            "iterations": self.iterations,
+        }  # fmt: skip
+        told = ", ".join(f"{name} at most {most:g}" for name, most in bounds.items() if most is not None)
+        return told + (f"; whole: {', '.join(self.whole)}" if self.whole else "")
+
+    def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
+        """Give the paper's plan for a dataset and method, made as small as the scale says."""
+        preset = PRESETS[dataset]
+        given = {n: getattr(preset, n) for n in preset.__dataclass_fields__ if n in Plan.__dataclass_fields__}
+        settled = given | {"learning_rate": preset.rates.of(method)} | changes
+        plan = Plan(dataset=dataset, method=method, **settled)
+        return plan if dataset in self.whole else self._smaller(plan)
+
+    def _smaller(self, plan: Plan) -> Plan:
+        at_most = {"cohort": self.cohort, "rounds": self.rounds, "local_steps": self.local_steps}
+        cut = {name: min(getattr(plan, name), most) for name, most in at_most.items() if most is not None}
+        return replace(plan, model=self._network(plan.model), **cut)
+
+    def _network(self, model: Model) -> Model:
+        return Mlp(hidden=(8,), bias=True) if self.small else model
+
+    def hinders(self, plan: Plan) -> str | None:
+        """Say why a plan of this scale may not be compared with the paper, if so."""
+        preset = PRESETS[plan.dataset]
+        cut = plan.dataset not in self.whole and any(
+            most is not None and most < getattr(preset, name)
+            for name, most in (("cohort", self.cohort), ("rounds", self.rounds), ("local_steps", self.local_steps))
+        )
+        return "smaller" if cut or self.small else None
+
+    def attacked(self, dataset: str, method: Method, surface: int, **changes: Any) -> Attacked:
+        """Give the paper's attack: a fresh attack network, one local step, one example or a batch of three."""
+        if method.surface is not Surface.SERVER:
+            surface = max(surface, 1)  # the server reads what the client sent: one attack answers for both
+        seen = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
+        plan = scenes.as_paper(seen, Surface(surface), None, None)
+        # A batch of three takes more than three times as long as one example, and gains less from each iteration.
+        most = self.iterations if self.iterations is None or plan.batch == 1 else self.iterations // 2
+        if changes.get("attack") == "gradinv" and most is not None:
+            most *= 20  # its step is one evaluation, an iteration of L-BFGS up to twenty
+        given = {"victims": self.victims, "iterations": most} | changes
+        if most is not None and given["iterations"] is not None:
+            given["iterations"] = min(given["iterations"], most)
+        if self.attack is not None:
+            given |= {"attack": self.attack, "iterations": None, "start": None, "distance": None, "beside": False}
+        return Attacked(plan=plan, surface=surface, **given)
+
+
+SCALES = {
+    scale.name: scale
+    for scale in (
+        Scale(
+            name="smoke", cohort=2, rounds=1, local_steps=2, victims=2, small=True, stands_in=True,
+            deepest=1, attack="analytic",
+        ),
+        Scale(
+            name="desk", cohort=10, rounds=5, local_steps=50, victims=10, iterations=50, whole=("cancer",), minutes=60,
+        ),
+        Scale(name="paper"),
+    )
+}  # fmt: skip
+
+
+def is_stand_in(dataset: Dataset) -> bool:
+    """Whether a dataset only has the shape of the one that it is named after."""
+    return dataset.name.startswith("stand-in")

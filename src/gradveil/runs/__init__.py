@@ -1,0 +1,1 @@
+"""Training runs: one plan trained, accounted, recorded and resumed."""

@@ -1,0 +1,53 @@
+"""What a plan would take, found by training a few clients of it for real and throwing them away."""
+
+import math
+import resource
+import sys
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from gradveil import keys, tree
+from gradveil.data.dataset import Dataset
+from gradveil.federation import server
+from gradveil.federation.engine import Population
+from gradveil.federation.evaluate import score
+from gradveil.federation.messages import task_for
+from gradveil.federation.plan import Plan
+from gradveil.keys import Keys
+from gradveil.runs.runner import Options, build_engine
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Expected seconds for the whole plan, peak memory in bytes, parameters of the model, copies of a record."""
+
+    seconds: float
+    memory_bytes: int
+    parameters: int
+    copies: int
+
+
+def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
+    """Time one small cohort and one evaluation after compilation, and scale up to T rounds of K clients."""
+    population, roots = Population.of(plan, dataset), Keys.of(plan.seed, False)
+    state = server.init(plan, dataset.shape, len(dataset.classes), roots)
+    engine = build_engine(plan, population, options)
+    few = np.arange(min(plan.cohort, engine.at_once))
+    task = task_for(plan, 0, state.params, state.memory, keys.named(roots.private, "round", 0))
+    engine.train(task, few)
+    began = time.perf_counter()
+    engine.train(task, few)
+    trained = time.perf_counter()
+    score(plan.model, state.params, dataset.test)
+    tested = time.perf_counter()
+    a_round = (trained - began) * math.ceil(plan.cohort / len(few)) + (tested - trained)
+    parameters = tree.size(state.params)
+    gathered = 3 * 4 * parameters * plan.cohort
+    return Estimate(a_round * plan.rounds, _peak_memory() + gathered, parameters, population.copies)
+
+
+def _peak_memory() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,98 @@
+"""The line that a round leaves in metrics.jsonl: how good the model is, what was done to gradients, what it took."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from gradveil.data.dataset import Dataset
+from gradveil.federation.engine import Population
+from gradveil.federation.evaluate import Score, norm_quantiles, score
+from gradveil.federation.plan import Plan
+from gradveil.federation.rounds import Round
+from gradveil.runs import store
+from gradveil.runs.budget import Budget
+from gradveil.surface import Surface
+
+Line = dict[str, Any]
+
+
+def line_of(
+    plan: Plan, dataset: Dataset, population: Population | None, budget: Budget, done: Round, seconds: float
+) -> Line:
+    """Measure a finished round: the model, what was done to gradients, and what it took."""
+    params, measures = done.state.params, done.measures
+    began = time.perf_counter()
+    tested = score(plan.model, params, dataset.test)
+    stop = _stop_score(plan, dataset, done, tested)
+    sigmas, noisy = plan.sigmas()[done.t], not plan.method.noise.silent
+    sigma = float(sigmas.mean() if plan.method.surface is Surface.EXAMPLE else sigmas[0])
+    sensitivity, bound = float(measures.sensitivity), float(measures.bound)
+    return {
+        "round": done.t,
+        "accuracy": tested.accuracy,
+        "loss": tested.loss if np.isfinite(tested.loss) else None,
+        "stop_accuracy": stop.accuracy,
+        "sigma": sigma,
+        "sensitivity": _known(sensitivity),
+        "clip": bound if np.isfinite(bound) else None,
+        "unit_norm": _known(float(measures.unit_norm)),
+        "clipped_share": _known(float(measures.clipped)),
+        "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
+        "cohort": len(done.cohort),
+        "max_participations": int(done.state.participations.max()),
+        **_spent(plan, budget, done),
+        "norm_quantiles": _probe(population, plan, done) if plan.method.idle else None,
+        "state_sha256": store.state_digest(done.state),
+        "seconds": seconds + time.perf_counter() - began,
+        **(done.remarks | {"attempts": done.attempts} if done.remarks else {}),
+    }
+
+
+def _known(measure: float) -> float | None:
+    """Give None for what the engine could not see, as over a network, and for norms that overflowed."""
+    return measure if math.isfinite(measure) else None
+
+
+def _spent(plan: Plan, budget: Budget, done: Round) -> Line:
+    """Account the rounds so far, and forecast how many more the budget affords if there is one.
+
+    Without a budget only some twenty rounds of a run are accounted, since each takes a moment.
+    """
+    rounds_done, most = done.state.round, int(done.state.participations.max())
+    limited = plan.max_epsilon is not None
+    due = limited or rounds_done % max(1, plan.rounds // 20) == 0
+    return {
+        "spent": budget.spent(rounds_done, most).plain() if due else None,
+        "rounds_left": budget.forecast(rounds_done, most) if limited else None,
+    }
+
+
+def _stop_score(plan: Plan, dataset: Dataset, done: Round, tested: Score) -> Score:
+    """Judge the target accuracy on the split held out for choices where there is one, else on the test split."""
+    if plan.target_accuracy is None or dataset.validation is None:
+        return tested
+    return score(plan.model, done.state.params, dataset.validation)
+
+
+PROBE = 256
+
+
+def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, float | None] | None:
+    """Measure per-example layer norms on up to 256 examples of the cohort: a diagnostic, outside the training loop."""
+    if population is None:
+        return None
+    held = population.shards[done.cohort].ravel()
+    if not len(held):
+        return {}
+    rows = held[np.linspace(0, len(held) - 1, PROBE).astype(int)]
+    x, y = population.x[rows], population.y[rows]
+    return {q: _known(norm) for q, norm in norm_quantiles(plan.model, done.state.params, x, y).items()}
+
+
+def suggested_clip(lines: list[Line]) -> list[float] | None:
+    """Give the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
+    seen = [line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]]
+    largest = max(seen, default=None) if None not in seen else None
+    return None if largest is None else [1.5 * largest, 2 * largest]

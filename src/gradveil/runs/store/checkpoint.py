@@ -1,0 +1,225 @@
+"""Checkpoints and parameters. A checkpoint is the first thing that a round writes, and holds all of it.
+
+Its state, its line of metrics.jsonl and its place in the chain are one file, written at once. So whatever is killed
+when, a round of which anything can be seen is never drawn again, which matters where the noise is secret; and one of
+which nothing can be seen was not released.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gradveil.errors import BadInput
+from gradveil.federation.plan import Plan
+from gradveil.federation.server import State
+from gradveil.runs.store import files
+from gradveil.runs.store.files import Record
+from gradveil.runs.store.history import METRICS, PLANS, History, link, plan_at, read_history
+from gradveil.runs.store.result import RESULT, refuse_set_back, whole_result
+from gradveil.tree import Tree
+
+CHECKPOINTS, PARAMS = "checkpoints", "params.npz"
+LATEST = Path(CHECKPOINTS) / "latest.npz"
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """A state, the line of the round that led to it (None before the first), and the chain's digest after it."""
+
+    state: State
+    line: Record | None
+    head: str
+
+
+def watched_path(folder: Path, rounds: int) -> Path:
+    """Name the checkpoint that is kept of a watched round, by the rounds done."""
+    return folder / CHECKPOINTS / f"round-{rounds:06d}.npz"
+
+
+def save(folder: Path, kept: Checkpoint, watched: bool = False) -> None:
+    """Write the checkpoint, and a copy under its round if it is watched."""
+    state = kept.state
+    leaves: Record = {f"params_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.params))}
+    leaves |= {f"memory_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.memory))}
+    line = b"" if kept.line is None else json.dumps(kept.line, allow_nan=False).encode()
+    leaves |= {"line": np.frombuffer(line, np.uint8), "head": np.frombuffer(kept.head.encode(), np.uint8)}
+    content = files.npz(leaves | {"round": np.int64(state.round), "participations": state.participations})
+    files.write(folder / LATEST, content)
+    if watched:
+        files.write(watched_path(folder, state.round), content)
+
+
+def read_checkpoint(path: Path, like: State) -> Checkpoint:
+    """Read a checkpoint into the shape of another state of the same plan."""
+    arrays = files.read_npz(path)
+    state = State(
+        _number(path, arrays),
+        _refilled(path, like.params, "params", arrays),
+        _refilled(path, like.memory, "memory", arrays),
+        _alike(path, "participations", like.participations, arrays),
+    )
+    told = _array(path, "line", arrays).tobytes()
+    line = files.parsed(told, f"{str(path)!r}, line") if told else None
+    return Checkpoint(state, line, _text(_array(path, "head", arrays)))
+
+
+def _text(stored: np.ndarray[Any, Any]) -> str:
+    return stored.tobytes().decode(errors="replace")
+
+
+def _array(path: Path, name: str, arrays: Arrays) -> np.ndarray[Any, Any]:
+    if name not in arrays:
+        raise BadInput(f"{str(path)!r}: holds no {name}; it is no checkpoint of this run")
+    return arrays[name]
+
+
+def _number(path: Path, arrays: Arrays) -> int:
+    number = _array(path, "round", arrays)
+    if number.shape != () or number.dtype != np.int64 or number < 0:
+        raise BadInput(f"{str(path)!r}: its round is no number of rounds")
+    return int(number)
+
+
+def _alike(path: Path, name: str, like: Any, arrays: Arrays) -> np.ndarray[Any, Any]:
+    """Give an array if it has the shape and type that the plan gives it, and is finite."""
+    found = _array(path, name, arrays)
+    if (found.shape, found.dtype) != (like.shape, like.dtype):
+        raise BadInput(
+            f"{str(path)!r}: {name} is {found.dtype} of shape {found.shape} where the plan has {like.dtype} of shape "
+            f"{like.shape}"
+        )
+    if not np.isfinite(found).all():
+        raise BadInput(f"{str(path)!r}: {name} is not finite")
+    return found
+
+
+def _refilled(path: Path, like: Tree, prefix: str, arrays: Arrays) -> Tree:
+    leaves, shape = jax.tree.flatten(like)
+    stored = [_alike(path, f"{prefix}_{i}", old, arrays) for i, old in enumerate(leaves)]
+    return jax.tree.unflatten(shape, [jax.numpy.asarray(a) for a in stored])
+
+
+def restore(path: Path, like: State, history: History | None = None) -> State:
+    """Read the state of a checkpoint; with a history, only if it belongs to it."""
+    found = read_checkpoint(path, like)
+    if history is not None:
+        _check(path, found, history)
+    return found.state
+
+
+def _check(path: Path, found: Checkpoint, history: History) -> None:
+    """Refuse a checkpoint of another run, or of rounds of which metrics.jsonl does not tell."""
+    done, told = found.state.round, len(history.lines)
+    if done > told + 1:
+        raise BadInput(f"{str(path)!r}: is of round {done}, but {METRICS} tells of {told} rounds only")
+    if done == told + 1:
+        plan = plan_at(history.plan, history.earlier, told)
+        follows = found.line is not None and link(history.heads[-1], plan, found.line) == found.head
+    else:
+        follows = history.heads[done] == found.head
+    if not follows:
+        raise BadInput(f"{str(path)!r}: does not belong to the plan, the data and the metrics of this folder")
+    if found.line is not None and found.line.get("state_sha256") != state_digest(found.state):
+        raise BadInput(f"{str(path)!r}: does not hold the state that its round ended in")
+
+
+def latest(folder: Path, history: History, like: State) -> Checkpoint | None:
+    """Give the checkpoint to go on from, or None before anything was trained; refuse to lose what was done."""
+    path, told = folder / LATEST, len(history.lines)
+    if not files.there(path):
+        _refuse_if_trained(folder, told)
+        return None
+    found = read_checkpoint(path, like)
+    _check(path, found, history)
+    if found.state.round < told:
+        raise BadInput(
+            f"{str(path)!r}: is of round {found.state.round}, but {METRICS} tells of {told} rounds; what was released "
+            "is not trained again"
+        )
+    return found
+
+
+def _refuse_if_trained(folder: Path, told: int) -> None:
+    """Refuse a folder without a checkpoint in which anything says that rounds were done."""
+    kept = sorted(t for t in files.by_round(folder / CHECKPOINTS) if t)
+    ends = [name for name in (PARAMS, RESULT) if files.there(folder / name)]
+    if told or kept or ends:
+        done = f"{METRICS} tells of {told} rounds" if told else f"{ends[0]} is there" if ends else f"round {kept[0]} is"
+        raise BadInput(
+            f"{str(folder / LATEST)!r}: is missing, but {done}; what was released is not trained again, so restore the "
+            "checkpoint or name a new folder"
+        )
+
+
+def inspect(folder: Path, plan: Plan) -> History:
+    """Give the history of a run for whoever only reads it, perhaps while it is trained; refuse one that was cut.
+
+    A line that a kill kept from metrics.jsonl is taken from the checkpoint.
+    """
+    path, result = folder / LATEST, whole_result(folder)  # the last that is written is read first, since all only grow
+    kept = files.read_npz(path, ("round", "head", "line")) if files.there(path) else None
+    history = read_history(folder, plan)
+    told = len(history.lines)
+    if kept is None:
+        _refuse_if_trained(folder, told)
+        return history
+    done, head = _number(path, kept), _text(kept["head"])
+    if done == told + 1:
+        line = files.parsed(kept["line"].tobytes(), f"{str(path)!r}, line")
+        history.lines.append(line)
+        history.heads.append(link(history.heads[-1], plan_at(plan, history.earlier, told), line))
+    if done > len(history.lines) or history.heads[done] != head:
+        raise BadInput(f"{str(folder / METRICS)!r}: does not lead to the checkpoint; one of them was damaged or edited")
+    refuse_set_back(folder, result, history.heads)
+    _refuse_later_stretch(folder, history)
+    return history
+
+
+def _refuse_later_stretch(folder: Path, history: History) -> None:
+    """Refuse a stretch of earlier rounds that ends after the last: its noise would be that of another plan."""
+    ends, done = [stretch.until for stretch in history.earlier], len(history.lines)
+    if ends != sorted(ends) or (ends and ends[-1] > done):
+        raise BadInput(f"{str(folder / PLANS)!r}: tells of rounds up to {max(ends)}, and the run has done {done}")
+
+
+def state_digest(state: State) -> str:
+    """Give the SHA-256 of a state: parameters, what a clip remembers, and who took part how often."""
+    return _digest([*jax.tree.leaves(state.params), *jax.tree.leaves(state.memory), state.participations])
+
+
+def params_digest(params: Tree) -> str:
+    """Give the SHA-256 of a parameter tree over shapes and bytes."""
+    return _digest(jax.tree.leaves(params))
+
+
+def _digest(arrays: Iterable[Any]) -> str:
+    running = hashlib.sha256()
+    for array in map(np.ascontiguousarray, arrays):
+        running.update(str((array.dtype.str, array.shape)).encode())
+        running.update(array.data)
+    return running.hexdigest()
+
+
+def save_params(folder: Path, params: Tree) -> str:
+    """Write the final parameters; returns their SHA-256 over shapes and bytes."""
+    arrays = [np.asarray(a) for a in jax.tree.leaves(params)]
+    files.write(folder / PARAMS, files.npz({f"layer_{i}": a for i, a in enumerate(arrays)}))
+    return params_digest(params)
+
+
+def read_params(folder: Path, like: Tree, wanted: str) -> Tree:
+    """Read the final parameters into the shape of a model; refuse others than those whose digest is stored."""
+    path, (leaves, shape) = folder / PARAMS, jax.tree.flatten(like)
+    arrays = files.read_npz(path)
+    stored = [_alike(path, f"layer_{i}", old, arrays) for i, old in enumerate(leaves)]
+    params = jax.tree.unflatten(shape, [jax.numpy.asarray(a) for a in stored])
+    if params_digest(params) != wanted:
+        raise BadInput(f"{str(path)!r}: does not hold the parameters that result.json tells of")
+    return params

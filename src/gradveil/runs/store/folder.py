@@ -1,0 +1,168 @@
+"""A run folder: how it is laid out, what it says of its data and its machine, and how its plan gets other rounds.
+
+It holds plan.toml and plans.json, data.json (what was trained on, without a record), environment.json, metrics.jsonl
+(one line a round), checkpoints/ (latest.npz and the watched rounds), params.npz and result.json.
+"""
+
+import hmac
+import os
+import platform
+import shutil
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import tomli_w
+
+from gradveil import codec
+from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
+from gradveil.federation.plan import Plan
+from gradveil.runs.store import files, shapes
+from gradveil.runs.store.checkpoint import CHECKPOINTS, inspect
+from gradveil.runs.store.files import Record
+from gradveil.runs.store.history import DATA, PLAN, Earlier, plan_digest, read_data, write_earlier
+from gradveil.runs.store.lock import locked
+from gradveil.runs.store.result import RESULT
+
+ENVIRONMENT, WATCH, DATA_KEY = "environment.json", "watch.json", ".data-key"
+
+
+def create(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = frozenset()) -> None:
+    """Lay out a new run folder; nothing of it is left if that fails."""
+    folder = Path(os.path.abspath(folder))
+    with files.refusing(folder, "written"):
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise BadInput(f"out = {str(folder)!r}: exists and is not a run folder; name a new one")
+        partial = folder.with_name(f".{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            _fill(partial, plan, dataset, watch)
+            os.rename(partial, folder)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _fill(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int]) -> None:
+    (folder / CHECKPOINTS).mkdir(parents=True)
+    key = os.urandom(32)
+    if dataset.own:
+        files.write(folder / DATA_KEY, key, owner_only=True)
+    files.write_sealed(folder / ENVIRONMENT, environment())
+    files.write_sealed(folder / DATA, _describe(dataset, key) | {"plan": plan_digest(plan)})
+    files.write_sealed(folder / WATCH, {"rounds": sorted(watch)})
+    _write_plan(folder, plan)
+
+
+def _write_plan(folder: Path, plan: Plan) -> None:
+    files.write(folder / PLAN, tomli_w.dumps(codec.encode(plan)).encode())
+
+
+def _describe(dataset: Dataset, key: bytes) -> Record:
+    """Tell of the data what may be told.
+
+    Whoever knows all rows but one could try guesses against a plain digest, so of a user's own data it has a key that
+    only the folder's owner can read.
+    """
+    splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    return {
+        "name": dataset.name,
+        "own": dataset.own,
+        "sha256": None if dataset.own else dataset.digest(),
+        "keyed_digest": _keyed(dataset, key) if dataset.own else None,
+        "shape": list(dataset.shape),
+        "classes": list(dataset.classes),
+        "examples": {name: 0 if split is None else len(split) for name, split in splits.items()},
+        "notes": list(dataset.notes),
+    }
+
+
+def _keyed(dataset: Dataset, key: bytes) -> str:
+    return hmac.new(key, dataset.digest().encode(), "sha256").hexdigest()
+
+
+def accept(folder: Path, plan: Plan, dataset: Dataset) -> None:
+    """Accept a folder whose run has this plan and this data, or the plan with other rounds; refuse any other.
+
+    Other rounds become the plan in force, if the run has not done more already.
+    """
+    stored = files.read_toml(folder / PLAN)
+    now = replace(plan, rounds=stored["rounds"]) if isinstance(stored.get("rounds"), int) else plan
+    if stored != codec.encode(now):
+        raise BadInput(f"out = {str(folder)!r}: holds a run of another plan; name a new folder")
+    _refuse_other_data(folder, dataset)
+    inspect(folder, now)
+    if now != plan:
+        with locked(folder):
+            _change_rounds(folder, now, plan)
+
+
+def _refuse_other_data(folder: Path, dataset: Dataset) -> None:
+    told = read_data(folder)
+    name, found = "sha256", dataset.digest()
+    if dataset.own:
+        name, found = "keyed_digest", _keyed(dataset, files.read(folder / DATA_KEY))
+    if told[name] != found:
+        raise BadInput(f"out = {str(folder)!r}: its run saw other data of {dataset.name!r} than this")
+
+
+def _change_rounds(folder: Path, now: Plan, plan: Plan) -> None:
+    """Put a plan with other rounds in force; killed between the two writes, the folder still holds the old one."""
+    history = inspect(folder, now)
+    done = len(history.lines)
+    if plan.rounds < done:
+        raise BadInput(f"rounds = {plan.rounds}: the run has done {done} rounds, which cannot be taken back")
+    if now.target_accuracy is not None and done and history.lines[-1]["stop_accuracy"] >= now.target_accuracy:
+        raise BadInput(f"rounds = {plan.rounds}: the run is over, since it reached target_accuracy after {done} rounds")
+    with files.refusing(folder, "written"):
+        (folder / RESULT).unlink(missing_ok=True)  # it is about another number of rounds; a new one is made at the end
+    earlier = history.earlier
+    if not earlier or earlier[-1].until < done:
+        write_earlier(folder, (*earlier, Earlier(done, now.rounds)))
+    _write_plan(folder, plan)
+
+
+def environment() -> Record:
+    """Tell what a result depends on besides the plan: versions and devices; nothing that names a person or host."""
+    packages = ("gradveil", "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting")
+    return {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "packages": {name: version(name) for name in packages},
+        "devices": [str(device) for device in jax.local_devices()],
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def keep_watching(folder: Path, rounds: frozenset[int]) -> None:
+    """Remember rounds whose checkpoints are to be kept, beside those remembered before."""
+    before = watched(folder)
+    if not rounds <= before:
+        files.write_sealed(folder / WATCH, {"rounds": sorted(before | rounds)})
+
+
+def watched(folder: Path) -> frozenset[int]:
+    """Give the rounds whose checkpoints are to be kept."""
+    path = folder / WATCH
+    if not files.there(path):
+        return frozenset()
+    return frozenset(shapes.shaped(path, files.read_sealed(path), shapes.WATCH)["rounds"])
+
+
+def read_environment(folder: Path) -> Record:
+    """Read what a run was trained with."""
+    path = folder / ENVIRONMENT
+    return shapes.shaped(path, files.read_sealed(path), shapes.ENVIRONMENT)
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read the plan of a run folder."""
+    return plan_from(folder / PLAN)
+
+
+def plan_from(path: Path) -> Plan:
+    """Read a plan from a TOML file, strictly."""
+    plan: Plan = codec.decode(Plan, files.read_toml(path))
+    return plan

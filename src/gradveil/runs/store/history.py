@@ -1,0 +1,161 @@
+"""What a run did, round by round, bound to its plans and its data.
+
+metrics.jsonl is a chain. With h_0 the digest of data.json, which holds the digest of the plan that the run began with,
+line t carries
+
+    h_{t+1} = SHA-256(h_t, digest of the plan of round t, the line)
+
+so a line that is edited, left out or moved, another plan and other data all break it. The checkpoint carries the h of
+its round, so a file that was cut at its end is noticed too.
+
+A run may be given more rounds, or fewer. plan.toml is the plan in force; plans.json says under how many planned rounds
+earlier stretches were trained, since the noise of a decay depends on that number.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gradveil import codec
+from gradveil.errors import BadInput
+from gradveil.federation.plan import Plan
+from gradveil.runs.store import files, shapes
+from gradveil.runs.store.files import Record
+
+PLAN, DATA, METRICS, PLANS = "plan.toml", "data.json", "metrics.jsonl", "plans.json"
+CHAIN = "chain"
+
+
+class Earlier(NamedTuple):
+    """A stretch of rounds, up to `until`, that was trained when the plan had another number of rounds."""
+
+    until: int
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """A run as its folder tells it, checked: earlier plans, one line a round, and the chain's digests h_0, h_1, ...
+
+    torn: bytes after the last whole line, as a kill leaves them.
+    """
+
+    plan: Plan
+    earlier: tuple[Earlier, ...]
+    lines: list[Record]
+    heads: list[str]
+    torn: bytes
+
+
+def plan_at(plan: Plan, earlier: Sequence[Earlier], t: int) -> Plan:
+    """Give the plan that round t was, or will be, trained under: it differs from the one in force in `rounds` alone."""
+    rounds = next((stretch.rounds for stretch in earlier if t < stretch.until), plan.rounds)
+    return plan if rounds == plan.rounds else replace(plan, rounds=rounds)
+
+
+@lru_cache(maxsize=64)
+def plan_digest(plan: Plan) -> str:
+    """Give the digest of a plan in which 1 and 1.0 are one number, as they are after a file was read."""
+    return files.digest(json.loads(json.dumps(codec.encode(plan)), parse_int=float))
+
+
+def link(head: str, plan: Plan, line: Record) -> str:
+    """Give the chain's digest after one more line."""
+    return files.digest([head, plan_digest(plan), {key: value for key, value in line.items() if key != CHAIN}])
+
+
+def linked(head: str, plan: Plan, line: Record) -> Record:
+    """Give a line with its place in the chain."""
+    return {**line, CHAIN: link(head, plan, line)}
+
+
+def read_history(folder: Path, plan: Plan) -> History:
+    """Read and check what a folder says was done; `plan` is the plan in force."""
+    data, earlier = read_data(folder), read_earlier(folder)
+    begun = replace(plan, rounds=earlier[0].rounds) if earlier else plan
+    if plan_digest(begun) != data["plan"]:
+        raise BadInput(
+            f"{str(folder / PLAN)!r}: is not the plan that this run began with; a run cannot go on under another plan "
+            "(for more rounds leave the file as it was and add --rounds to --resume)"
+        )
+    whole, torn = _whole(files.read(folder / METRICS) if files.there(folder / METRICS) else b"")
+    lines, heads = [], [files.digest(data)]
+    for t, text in enumerate(whole):
+        line = _line(folder, t, text)
+        heads.append(link(heads[-1], plan_at(plan, earlier, t), line))
+        if line.get(CHAIN) != heads[-1]:
+            raise BadInput(
+                f"{_where(folder, t)}: does not follow from the plan and the lines before it; metrics.jsonl or "
+                "plan.toml was damaged or edited"
+            )
+        lines.append(line)
+    return History(plan, earlier, lines, heads, torn)
+
+
+def _whole(content: bytes) -> tuple[list[bytes], bytes]:
+    *lines, rest = content.split(b"\n")
+    return lines, rest
+
+
+def _where(folder: Path, t: int) -> str:
+    return f"{str(folder / METRICS)!r}, line {t + 1}"
+
+
+def _line(folder: Path, t: int, text: bytes) -> Record:
+    line = files.parsed(text, _where(folder, t))
+    if line.get("round") != t:
+        raise BadInput(f"{_where(folder, t)}: tells of round {line.get('round')!r} where {t} is expected")
+    return line
+
+
+def read_metrics(folder: Path) -> list[Record]:
+    """Read the lines that are whole, unchecked but for being records of rounds; for those who watch a run go on."""
+    path = folder / METRICS
+    whole, _ = _whole(files.read(path) if files.there(path) else b"")
+    return [_line(folder, t, text) for t, text in enumerate(whole)]
+
+
+def append_metrics(folder: Path, line: Record) -> None:
+    """Add one round's line, on disk when this returns."""
+    files.append(folder / METRICS, _text(line))
+
+
+def complete(folder: Path, history: History, missing: Record | None) -> None:
+    """Add the line that a kill kept from being written; the checkpoint of its round holds it."""
+    text = b"" if missing is None else _text(missing)
+    if not text.startswith(history.torn):
+        raise BadInput(f"{str(folder / METRICS)!r}: ends in a torn line that belongs to no round")
+    if text:
+        files.append(folder / METRICS, text[len(history.torn) :])
+
+
+def _text(line: Record) -> bytes:
+    return (json.dumps(line, allow_nan=False) + "\n").encode()
+
+
+def read_data(folder: Path) -> Record:
+    """Read what a run was trained on."""
+    path = folder / DATA
+    if "plan" not in (content := files.read_json(path)) and "sha256" in content:
+        raise BadInput(
+            f"{str(folder)!r}: was written by gradveil 0.1, which did not bind what was trained to its plan; "
+            "train it again"
+        )
+    return shapes.shaped(path, files.read_sealed(path), shapes.DATA)
+
+
+def read_earlier(folder: Path) -> tuple[Earlier, ...]:
+    """Read under how many planned rounds earlier stretches were trained."""
+    path = folder / PLANS
+    if not files.there(path):
+        return ()
+    stored = shapes.shaped(path, files.read_sealed(path), shapes.PLANS)["earlier"]
+    return tuple(Earlier(stretch["until"], stretch["rounds"]) for stretch in stored)
+
+
+def write_earlier(folder: Path, earlier: Sequence[Earlier]) -> None:
+    """Write under how many planned rounds earlier stretches were trained."""
+    files.write_sealed(folder / PLANS, {"earlier": [stretch._asdict() for stretch in earlier]})

@@ -1,0 +1,40 @@
+"""The files of a run folder that pages read."""
+
+import hashlib
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from gradveil.errors import BadInput
+from gradveil.runs import store
+
+FILES = (store.PLAN, store.DATA, "environment.json", store.METRICS, store.RESULT)
+BESIDE = (".lock", "watch.json")
+"""Read too, and in no report."""
+
+
+def sources(folder: Path) -> Iterator[Path]:
+    """Give the files that a report is made from, as far as they are there, in a fixed order."""
+    named = (folder / name for name in FILES)
+    yield from (path for path in named if path.exists())
+    yield from sorted((folder / "attacks").glob("*.json"))
+    yield from sorted((folder / "attacks").glob("*.npz"))
+
+
+def refuse_odd_files(folder: Path) -> None:
+    """Refuse what is no plain file: to read a pipe would never end."""
+    there = [path for path in (folder / name for name in BESIDE) if path.exists()]
+    for path in [*sources(folder), *there]:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadInput(f"{str(path.relative_to(folder))!r} is not a file")
+
+
+def digest(folder: Path) -> str:
+    """Give the SHA-256 of all that a report of this folder depends on: names and contents."""
+    refuse_odd_files(folder)
+    running = hashlib.sha256()
+    for path in sources(folder):
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        running.update(f"{path.name}\n{content}\n".encode("utf-8", "surrogateescape"))
+    return running.hexdigest()
