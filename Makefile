@@ -3,19 +3,25 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject.toml --group build --universal \
+	--python-version 3.11 --generate-hashes --no-annotate --quiet
+UPGRADE :=
 
-.PHONY: help setup demo test fuzz test-tables test-flower test-browser lint bench results clean
+.PHONY: help setup demo test fuzz test-tables test-flower test-browser test-packaging lint lock audit-deps bench results clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+# Only wheels, and only files whose hashes are in the lock: a source would fetch its build tools without any hash.
+$(VENV)/.ready: pyproject.toml requirements/core.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(PIP) --only-binary :all: --require-hashes -r requirements/core.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+$(VENV)/.ready-dev: $(VENV)/.ready requirements/dev.lock
+	$(PIP) --only-binary :all: --require-hashes -r requirements/dev.lock
 	@touch $@
 
 setup: $(VENV)/.ready  ## make .venv and install gradveil into it
@@ -29,8 +35,8 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
-test: lint  ## lint, then all tests but those of whole tables, Flower's processes and browsers
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser"
+test: lint  ## lint, then all tests but those of whole tables, Flower's processes, browsers and the wheel
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser and not packaging"
 
 fuzz: $(VENV)/.ready-dev  ## a thousand generated inputs: no traceback, no exit code but 0, 1 and 2, none without an end
 	GRADVEIL_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
@@ -44,6 +50,17 @@ test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and Super
 test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; installs Debian's chromium if it is not there
 	@command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
 	$(BIN)/python -m pytest -m browser
+
+test-packaging: $(VENV)/.ready-dev  ## the wheel, built and installed without the locks in an environment of its own
+	$(BIN)/python -m pytest -m packaging
+
+lock: $(VENV)/.ready-dev  ## make requirements/*.lock from pyproject.toml; pins that still fit stay, unless UPGRADE=--upgrade
+	$(COMPILE) --extra dev $(UPGRADE) -o requirements/dev.lock
+	$(COMPILE) --extra flower -c requirements/dev.lock -o requirements/flower.lock
+	$(COMPILE) -c requirements/dev.lock -o requirements/core.lock
+
+audit-deps: $(VENV)/.ready-dev  ## look up known vulnerabilities of the locked versions; fails if one cannot be looked up
+	$(BIN)/uvx pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements/dev.lock
 
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk
