@@ -31,8 +31,8 @@ demo: setup  ## train and attack a protected model on scikit-learn's digits, the
 	$(BIN)/gradveil table accountants --scale smoke
 
 lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks tools
+	$(BIN)/ruff check src tests benchmarks tools
 	$(BIN)/mypy
 
 test: lint  ## lint, then all tests but those of whole tables, Flower's processes, browsers and the wheel
