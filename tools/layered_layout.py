@@ -107,7 +107,7 @@ def _crossings(rows: list[list[Node]], links: list[tuple[Node, Node]]) -> int:
 
 
 def _places(rows: list[list[Node]], links: list[tuple[Node, Node]], width: Mapping[Node, float]) -> dict[Node, float]:
-    """Move every node toward its neighbors, keeping order and distances; bends pull hard, which makes lanes straight."""
+    """Move every node toward its neighbors, keeping order and distances; bends pull hard: lanes become straight."""
     pull: dict[Node, dict[Node, float]] = {node: {} for row in rows for node in row}
     for a, b in links:
         pull[a][b] = pull[b][a] = PULL[isinstance(a, tuple) + isinstance(b, tuple)]
