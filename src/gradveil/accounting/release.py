@@ -49,8 +49,8 @@ class Release:
     trusted: tuple[str, ...] = ()
 
     @property
-    def multipliers(self) -> tuple[float, ...]:
-        """Give z of each release: the noise on the sum over the most that one unit can change it.
+    def noise_multipliers(self) -> tuple[float, ...]:
+        """Return the noise multiplier z of each release: noise on the sum over the most that one unit changes it.
 
         mu^2 = sum_m (C_m / s_m)^2 with s_m the noise on layer m of the sum, so z = 1 / mu = sigma (S / C) / sqrt(M)
         times 1, sqrt(n) or n for a draw on the sum, each unit or the mean.

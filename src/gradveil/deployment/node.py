@@ -20,7 +20,7 @@ from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.ledger import layer_count
 from gradveil.federation.messages import task_for
-from gradveil.federation.orders import Answer, Array, Order, Refusal, columns_of, held_by
+from gradveil.federation.orders import Array, NodeReply, Order, Refusal, columns_of, held_by
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.keys import Keys
 from gradveil.runs import store
@@ -81,7 +81,7 @@ class Site:
         policy = policies.read(Path(settings.policy))
         return Site(dataset, policy, Spending(Path(settings.state) / "spending.json"), settings.place)
 
-    def handle(self, order: Order) -> Answer | Refusal:
+    def handle(self, order: Order) -> NodeReply | Refusal:
         """Do an order, or say why not. What it gives away is written down first, so a kill cannot hide it."""
         objection = self.policy.objection(order.plan) or _forged(order) or self._misfit(order)
         if objection is not None:
@@ -124,7 +124,7 @@ class Site:
         )
 
     def _engine(self, order: Order) -> tuple[Engine, int]:
-        """Give the engine for a plan and the most copies of a record; the last one is kept."""
+        """Return the engine for a plan and the most copies of a record; the last one is kept."""
         name = (codec.digest(order.plan), order.place, order.places)
         if name not in self._warm:
             population = self._population(order)
@@ -136,18 +136,18 @@ class Site:
         plan, data = order.plan, self.dataset
         return own_population(plan, data, order.place, order.places) if data.own else Population.of(plan, data)
 
-    def _train(self, engine: Engine, order: Order) -> Answer | Refusal:
+    def _train(self, engine: Engine, order: Order) -> NodeReply | Refusal:
         plan, data = order.plan, self.dataset
         # Only shapes are taken from this state: its weights are replaced by those of the order.
         state = server.init(plan, data.shape, len(data.classes), Keys.of(0, secret=False))
         try:
-            params, memory = _filled(state.params, order.params), _filled(state.memory, order.memory)
+            params, clip_state = _filled(state.params, order.params), _filled(state.clip_state, order.clip_state)
         except BadInput as error:
             return Refusal(str(error))
         key = keys.entropy() if plan.noise_source is NoiseSource.SECRET else keys.of_words(*(order.key or (0, 0)))
-        reports = engine.train(task_for(plan, order.t, params, memory, key), order.clients)
-        update, note = (tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.note))
-        return Answer(update, note)
+        reports = engine.train(task_for(plan, order.t, params, clip_state, key), order.clients)
+        update, note = (tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.statistics))
+        return NodeReply(update, note)
 
 
 def _forged(order: Order) -> str | None:

@@ -16,13 +16,13 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from gradveil.data.dataset import Dataset
 from gradveil.engines.flower import wire
 from gradveil.engines.serial import empty
-from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.errors import BadInput, RunFailed
 from gradveil.federation import limits
 from gradveil.federation.engine import Population, TooFew
-from gradveil.federation.messages import Report, Reports, Task, Work
-from gradveil.federation.orders import Answer, Array, Order, Refusal, columns_of, held_by
+from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
+from gradveil.federation.orders import Array, NodeReply, Order, Refusal, columns_of, held_by
 from gradveil.federation.plan import NoiseSource, Plan
-from gradveil.privacy.sanitize import Measures
+from gradveil.privacy.sanitize import ClipMetrics
 
 POLL = 0.3
 MESSAGE = "train"
@@ -30,7 +30,7 @@ GRACE = 25.0
 """Seconds that an answer stays valid after the deadline: Flower waits up to 20 before it asks a SuperLink again."""
 
 
-class Absent(AnswerIsNo):
+class Absent(RunFailed):
     """Too few nodes are there to begin a round."""
 
 
@@ -59,7 +59,7 @@ class Sent(NamedTuple):
 class Heard(NamedTuple):
     """What came of one node's order: its answer or why there is none, after how long, and the bytes both ways."""
 
-    answer: Answer | None
+    answer: NodeReply | None
     fault: str
     seconds: float
     down: int
@@ -89,7 +89,7 @@ class Flower:
         """Nodes train side by side, each a client or more."""
         return len(self.roster.names)
 
-    def train(self, task: Task, cohort: Array) -> Reports:
+    def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Send every node its share, and gather what comes within the deadline."""
         like = self._like(task)
         places = {place: held_by(place, len(self.roster.names), np.sort(cohort)) for place in range(self.at_once)}
@@ -99,14 +99,14 @@ class Flower:
             return Reports(np.sort(cohort), *like, {"nodes": _told(self.roster, {})})
         online = self._await(asked, self.plan.fewest(len(cohort)))
         self.before(int(task.t), np.sort(cohort))
-        heard = self._exchange(asked, online, task, Answer(*map(_leaves, (like.update, like.note))))
+        heard = self._exchange(asked, online, task, NodeReply(*map(_leaves, (like.update, like.statistics))))
         return self._gathered(asked, heard, like, self.plan.fewest(len(cohort)))
 
-    def _like(self, task: Task) -> Report:
-        """Give reports of nobody, whose leaves have the shapes that answers must have."""
+    def _like(self, task: RoundTask) -> Report:
+        """Return reports of nobody, whose leaves have the shapes that answers must have."""
         x = np.zeros((1, *self.dataset.shape), np.float32)
         nobody = Population(x, np.zeros(1, np.int32), np.zeros((1, self.plan.client_size), np.int32), 1)
-        return empty(Work.of(self.plan), task, nobody)
+        return empty(ClientSpec.of(self.plan), task, nobody)
 
     def _await(self, asked: dict[int, Array], fewest: int) -> dict[int, int]:
         """Wait until nodes with enough of the clients are there; gives their ids by place."""
@@ -139,12 +139,14 @@ class Flower:
         )
 
     def _online(self) -> dict[int, int]:
-        """Give the ids of the nodes that are there and did not refuse the plan, by place."""
+        """Return the ids of the nodes that are there and did not refuse the plan, by place."""
         place = {name: i for i, name in enumerate(self.roster.names)}
         found = {n.name: n.node_id for n in self.grid.get_nodes() if n.name in place}
         return {place[name]: node for name, node in found.items() if name not in self.refused}
 
-    def _exchange(self, asked: dict[int, Array], online: dict[int, int], task: Task, like: Answer) -> dict[int, Heard]:
+    def _exchange(
+        self, asked: dict[int, Array], online: dict[int, int], task: RoundTask, like: NodeReply
+    ) -> dict[int, Heard]:
         """Send the orders and listen until all have answered or the time is over."""
         began, deadline = self.clock(), self.roster.deadline
         heard = {place: Heard(None, self._absent(place), 0.0, 0, 0) for place in asked if place not in online}
@@ -177,7 +179,7 @@ class Flower:
         reason = self.refused.get(self.roster.names[place])
         return "not connected" if reason is None else f"refused: {reason}"
 
-    def _order(self, place: int, clients: Array, task: Task) -> Order:
+    def _order(self, place: int, clients: Array, task: RoundTask) -> Order:
         data = jax.random.key_data(task.key)
         return Order(
             plan=replace(self.plan, dataset=Path(self.plan.dataset).name),  # where it lies here is nobody's business
@@ -189,11 +191,11 @@ class Flower:
             classes=self.dataset.classes,
             columns=columns_of(self.dataset),
             params=_leaves(task.params),
-            memory=_leaves(task.memory),
+            clip_state=_leaves(task.clip_state),
             key=(int(data[0]), int(data[1])) if self.plan.noise_source is NoiseSource.SEEDED else None,
         )
 
-    def _hear(self, reply: Message, clients: int, like: Answer, seconds: float, down: int) -> Heard:
+    def _hear(self, reply: Message, clients: int, like: NodeReply, seconds: float, down: int) -> Heard:
         if reply.has_error():
             return Heard(None, f"Flower error {reply.error.code}", seconds, down, 0)
         up = 0
@@ -208,14 +210,14 @@ class Flower:
             return Heard(None, f"refused: {answer.reason}", seconds, down, up)
         return Heard(answer, "", seconds, down, up)
 
-    def _judged(self, one: Heard, clients: Array, task: Task) -> Heard:
+    def _judged(self, one: Heard, clients: Array, task: RoundTask) -> Heard:
         """Reject an answer that no honest node gives: one beyond what the plan lets a client send."""
         if one.answer is None:
             return one
-        t, params, memory = int(task.t), task.params, task.memory
-        limit = min(self.largest, limits.update_limit(self.plan, t, params, memory))
+        t, params, clip_state = int(task.t), task.params, task.clip_state
+        limit = min(self.largest, limits.update_limit(self.plan, t, params, clip_state))
         norms = limits.norms(one.answer.update)
-        fault = limits.note_fault(self.plan, t, params, memory, one.answer.note)
+        fault = limits.statistics_fault(self.plan, t, params, clip_state, one.answer.statistics)
         if (norms > limit).any():
             worst = int(np.argmax(norms))
             fault = f"the update of client {clients[worst]} has norm {norms[worst]:.3g}, beyond the limit {limit:.3g}"
@@ -232,9 +234,9 @@ class Flower:
         answers = [a for place in places if (a := heard[place].answer) is not None]
         order = np.argsort(clients)
         update = _stacked([a.update for a in answers], order, like.update)
-        note = _stacked([a.note for a in answers], order, like.note)
-        unseen = Measures(*(np.full(len(clients), np.nan, np.float32) for _ in Measures._fields))  # type: ignore[arg-type]
-        return Reports(clients[order], update, note, unseen, {"nodes": _told(self.roster, heard)})
+        statistics = _stacked([a.statistics for a in answers], order, like.statistics)
+        unseen = ClipMetrics(*(np.full(len(clients), np.nan, np.float32) for _ in ClipMetrics._fields))  # type: ignore[arg-type]
+        return Reports(clients[order], update, statistics, unseen, {"nodes": _told(self.roster, heard)})
 
     def _remember_refusals(self, heard: dict[int, Heard]) -> None:
         for place, one in heard.items():
