@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 pytestmark = [pytest.mark.packaging, pytest.mark.slow]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 OF_THIS_CHECKOUT = ("PYTHON", "PIP_CONSTRAINT", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV", "GRADVEIL_", "XDG_", "JAX_")
 
 
