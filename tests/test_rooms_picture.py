@@ -65,3 +65,10 @@ def test_the_picture_has_colors_for_light_and_dark_and_needs_nothing_from_elsewh
     picture = PICTURE.read_text()
     assert "prefers-color-scheme: dark" in picture
     assert not re.search(r"https?://(?!www.w3.org/2000/svg)", picture)
+
+
+def test_the_page_about_the_architecture_shows_the_picture_and_names_every_room(rooms):
+    page = (PICTURE.parent / "architecture.md").read_text()
+    assert f'src="{PICTURE.name}"' in page
+    rows = set(re.findall(r"^\| `(\w+)(?:/|\.py)` \|", page, re.MULTILINE))
+    assert rows == set(rooms) - ENTRIES - {"ground"}
