@@ -6,35 +6,35 @@ from tools.import_graph import Graph, graphs, package, reduced
 from tools.layered_layout import Layout, Node, layout
 
 PICTURE = Path(__file__).parents[1] / "docs" / "rooms.svg"
-BOX, HEIGHT, GAP, LANE, MARGIN = 222.0, 56.0, 40.0, 26.0, 14.0
-AIR = 22.0
-"""Space between two boxes of a row."""
+BOX, HEIGHT, GAP, LANE, MARGIN = 184.0, 70.0, 34.0, 26.0, 10.0
+AIR, LINE = 20.0, 17.0
+"""Space between two boxes of a row, and from a line of text to the next; the ground floor has one line less."""
 ENTRIES = {"front", "__main__"}
 """`import gradveil` and `python -m gradveil`, which only lead to api and cli."""
 ROOMS = {
-    "cli": ("face", "one file for each verb"),
-    "api": ("face", "the package as a library"),
-    "web": ("face", "the live page and the leak lab"),
-    "reports": ("face", "pages, cards, charts, tables"),
-    "reproduction": ("product", "the paper's tables, cell by cell"),
-    "leakage": ("product", "from a run to a judged attack"),
-    "deployment": ("product", "server and nodes over Flower"),
-    "calibration": ("product", "accounting ahead of training"),
-    "runs": ("product", "train, record, resume a plan"),
-    "engines": ("core", "how a cohort is computed"),
-    "federation": ("core", "Algorithm 1: clients and server"),
-    "methods": ("core", "the paper's methods as values"),
-    "attacks": ("core", "what a leaked gradient tells"),
-    "privacy": ("core", "prune, clip, sensitivity, noise"),
-    "models": ("core", "networks and their gradients"),
-    "data": ("core", "datasets, partition, sampling"),
-    "accounting": ("core", "epsilon; imports nothing else"),
+    "cli": ("face", "one file|for each verb"),
+    "api": ("face", "the package|as a library"),
+    "web": ("face", "the live page|and the leak lab"),
+    "reports": ("face", "pages, cards,|charts, tables"),
+    "reproduction": ("product", "the paper's tables,|cell by cell"),
+    "leakage": ("product", "from a run|to a judged attack"),
+    "deployment": ("product", "server and nodes|over Flower"),
+    "calibration": ("product", "accounting ahead|of training"),
+    "runs": ("product", "train, record|and resume a plan"),
+    "engines": ("core", "how a cohort|is computed"),
+    "federation": ("core", "Algorithm 1:|clients and server"),
+    "methods": ("core", "the paper's methods|as values"),
+    "attacks": ("core", "what a leaked|gradient tells"),
+    "privacy": ("core", "prune, clip,|sensitivity, noise"),
+    "models": ("core", "networks and|their gradients"),
+    "data": ("core", "datasets, partition,|sampling"),
+    "accounting": ("core", "epsilon; imports|nothing else"),
     "ground": ("ground", "surface tree keys normals codec fields errors devices"),
 }
 STYLE = """
   text { font-family: system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; text-anchor: middle; }
-  .name { font-size: 17px; font-weight: 600; fill: #1b1f24; }
-  .told { font-size: 13px; fill: #4b535d; }
+  .name { font-size: 18px; font-weight: 600; fill: #1b1f24; }
+  .told { font-size: 14.5px; fill: #4b535d; }
   .arrow { fill: none; stroke: #7a828c; stroke-width: 1.5; }
   .head { fill: #7a828c; }
   rect { stroke-width: 1.5; }
@@ -59,7 +59,7 @@ def draw(rooms: Graph) -> str:
     shown = {room: to for room, to in rooms.items() if room not in ENTRIES}
     placed = layout(reduced(shown), BOX + AIR, LANE)
     wide = max(x + (BOX + AIR if isinstance(node, str) else LANE) / 2 for node, x in placed.x.items())
-    size = (wide - AIR + 2 * MARGIN, len(placed.rows) * (HEIGHT + GAP) - GAP + 2 * MARGIN)
+    size = (wide - AIR + 2 * MARGIN, len(placed.rows) * (HEIGHT + GAP) - GAP - LINE + 2 * MARGIN)
     told = "Rooms of gradveil as boxes; an arrow leads from a room to one that it imports, always downward."
     return "\n".join(
         [
@@ -91,13 +91,19 @@ def _box(room: str, placed: Layout, page: float) -> str:
     kind, told = ROOMS[room]
     y = _top(_row(room, placed), len(placed.rows))
     left, wide = (MARGIN, page - 2 * MARGIN) if kind == "ground" else (_center(room, placed) - BOX / 2, BOX)
-    name = "ground floor" if kind == "ground" else room
-    middle = left + wide / 2
+    name, middle = "ground floor" if kind == "ground" else room, left + wide / 2
+    lines = [
+        f'<text class="told" x="{middle:.1f}" y="{y + 44 + LINE * i:.1f}">{line}</text>'
+        for i, line in enumerate(told.split("|"))
+    ]
     return (
-        f'<rect class="{kind}" x="{left:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{HEIGHT:.0f}" rx="9"/>'
-        f'<text class="name" x="{middle:.1f}" y="{y + 24:.1f}">{name}</text>'
-        f'<text class="told" x="{middle:.1f}" y="{y + 43:.1f}">{told}</text>'
+        f'<rect class="{kind}" x="{left:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{_height(room):.0f}" rx="9"/>'
+        f'<text class="name" x="{middle:.1f}" y="{y + 24:.1f}">{name}</text>{"".join(lines)}'
     )
+
+
+def _height(room: str) -> float:
+    return HEIGHT - (LINE if room == "ground" else 0)
 
 
 def _arrow(arrow: tuple[Node, ...], placed: Layout) -> str:
