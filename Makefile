@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject.toml --group build --universal \
-	--python-version 3.11 --generate-hashes --no-annotate --quiet
+	--python-version 3.11 --generate-hashes --no-annotate --quiet --system-certs
 UPGRADE :=
 
 .PHONY: help setup demo test fuzz test-tables test-flower test-browser test-packaging lint lock audit-deps bench results clean
@@ -60,7 +60,7 @@ lock: $(VENV)/.ready-dev  ## make requirements/*.lock from pyproject.toml; pins 
 	$(COMPILE) -c requirements/dev.lock -o requirements/core.lock
 
 audit-deps: $(VENV)/.ready-dev  ## look up known vulnerabilities of the locked versions; fails if one cannot be looked up
-	$(BIN)/uvx pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements/dev.lock
+	$(BIN)/uvx --system-certs pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements/dev.lock
 
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk
