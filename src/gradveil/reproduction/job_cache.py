@@ -81,11 +81,11 @@ class ValueRecord:
 JobRecord = TrainingRecord | AttackScores | TimingRecord | GuaranteeRecord | ValueRecord
 
 
-def record_of(job: Job, stored: Stored, where: str = "") -> JobRecord:
+def record_of(job: Job, stored: Stored) -> JobRecord:
     """Read what is stored of a job; raises BadInput naming the key that is missing or wrong."""
     match job:
         case AttackJob():
-            return _scores(stored, where)
+            return _scores(stored)
         case TrainingJob() | TuningJob():
             kind: type[Any] = TrainingRecord
         case TimingJob():
@@ -94,18 +94,18 @@ def record_of(job: Job, stored: Stored, where: str = "") -> JobRecord:
             kind = GuaranteeRecord
         case _:
             kind = ValueRecord
-    record: JobRecord = codec.decode(kind, {k: v for k, v in stored.items() if k not in PROVENANCE}, where)
+    record: JobRecord = codec.decode(kind, {k: v for k, v in stored.items() if k not in PROVENANCE})
     return record
 
 
-def _scores(stored: Stored, where: str) -> AttackScores:
+def _scores(stored: Stored) -> AttackScores:
     """Take from an attack's record, which tells much more, what is measured."""
     try:
         victims = [{name: victim[name] for name in VictimScore.__slots__} for victim in stored["per_victim"]]
         of_ten = [candidates["success"] for candidates in stored["candidates"] if candidates["n"] == 10]
     except (KeyError, TypeError) as error:
-        raise BadInput(f"{where}: is no record of an attack ({error})") from None
-    scores: AttackScores = codec.decode(AttackScores, {"victims": victims, "of_ten": (of_ten or [None])[0]}, where)
+        raise BadInput(f"this is no record of an attack ({error})") from None
+    scores: AttackScores = codec.decode(AttackScores, {"victims": victims, "of_ten": (of_ten or [None])[0]})
     return scores
 
 
@@ -130,8 +130,9 @@ class JobCache:
         path = self.folder / "records" / f"{key}.json"
         if not path.exists():
             return None
+        stored = store.read_json(path)
         try:
-            return record_of(job, store.read_json(path))
+            return record_of(job, stored)
         except BadInput as error:
             raise BadInput(f"{str(path)!r}: {error}; delete this file to have the record made again") from None
 
