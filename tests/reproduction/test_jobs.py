@@ -81,6 +81,19 @@ def test_records_of_version_0_1_are_read(cache):
     assert measured("accuracy", [cache.find(TRAINING, "b")]).value == "diverged"
     cache.keep("c", {"per_victim": [], "success_rate": None, "candidates": []} | PROVENANCE)
     assert cache.find(ATTACK, "c") == AttackScores(victims=(), of_ten=None)
+    victim = {
+        "success": True,
+        "rmse": 0.1,
+        "rmse_unclamped": 0.2,
+        "iterations": 3,
+        "gain": 0.4,
+        "ssim": None,
+        "client": 7,
+    }
+    picked = [{"n": n, "success": rate, "bound": None} for n, rate in ((10, 0.5), (100, 0.25))]
+    cache.keep("f", {"attack": "cpl", "per_victim": [victim] * 2, "success_rate": 1.0, "candidates": picked})
+    scores = cache.find(ATTACK, "f")
+    assert [measured(name, [scores]).value for name in ("gain", "which of 10", "success")] == [0.4, 0.5, 1.0]
     cache.keep("d", {"seconds": 0.25} | PROVENANCE)
     assert cache.find(TimingJob(TRAINING.plan), "d") == TimingRecord(0.25)
     cache.keep("e", {"value": "28*28"} | PROVENANCE)

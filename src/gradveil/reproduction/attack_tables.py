@@ -34,8 +34,14 @@ FIGURE_NOTES = ("each cell has a picture: truth, the guess at several moments, t
 
 def _unpublished(row: Headings, column: Headings, job: AttackJob, measure: str) -> Cell:
     """Return a cell of an attack for which the paper prints no figure."""
-    reading = interpretations.ATTACK
-    return Cell(row=row, column=column, published=None, job=job, measure=measure, interpretation=reading)
+    return Cell(
+        row=row,
+        column=column,
+        published=None,
+        job=job,
+        measure=measure,
+        interpretation=interpretations.ATTACK,
+    )
 
 
 def comparison(scale: Scale) -> Table:

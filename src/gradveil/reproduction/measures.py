@@ -70,14 +70,11 @@ def _guarantees(record: TrainingRecord | GuaranteeRecord) -> list[Guarantee]:
 
 def guarantee_text(record: TrainingRecord | GuaranteeRecord) -> str:
     """Say what a sound accountant guarantees for a run, and against whom."""
-    for held in _guarantees(record):
-        if held.threat_model in ("server", "client-central"):
-            whom = f"for one {held.unit} against {held.threat_model}"
-            return (
-                f"epsilon {held.epsilon:.3g} {whom}, delta {held.delta:g}"
-                if held.finite
-                else f"no finite epsilon {whom}"
-            )
+    for guarantee in _guarantees(record):
+        if guarantee.threat_model in ("server", "client-central"):
+            whom = f"for one {guarantee.unit} against {guarantee.threat_model}"
+            epsilon = f"epsilon {guarantee.epsilon:.3g} {whom}, delta {guarantee.delta:g}"
+            return epsilon if guarantee.finite else f"no finite epsilon {whom}"
     return ""
 
 
