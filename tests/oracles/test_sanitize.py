@@ -13,7 +13,7 @@ from gradveil.methods import METHODS
 from gradveil.privacy.adaptive import AdaClip, Quantile
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.draw import Draw
-from gradveil.privacy.method import Kind, kernel
+from gradveil.privacy.method import StaticMethod, combine, split_static
 from gradveil.privacy.prune import Dssgd, Keep, Smallest
 from gradveil.privacy.sanitize import cross
 from gradveil.privacy.sensitivity import ClipBound, Fixed, L2Max, L2MaxAsCoded, L2MaxOfMean
@@ -43,7 +43,7 @@ def memory_of(method):
     """A memory as after some rounds: for AdaClip a mean and spread that differ between coordinates."""
     params = tuple(jnp.zeros(s) for s in SHAPES)
     if not isinstance(method.clip, AdaClip):
-        return method.clip.start(params)
+        return method.clip.init(params)
     rng = np.random.default_rng(5)
     mean = tuple(jnp.asarray(0.01 * rng.normal(size=s), jnp.float32) for s in SHAPES)
     spread = tuple(jnp.asarray(rng.uniform(0.003, 0.03, size=s), jnp.float32) for s in SHAPES)
@@ -51,12 +51,12 @@ def memory_of(method):
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def compiled(surface, kind: Kind, expected, numbers, units, mask, sigma, memory, key):
-    return cross(surface, kind.bind(numbers), units, mask, expected, sigma, memory, key)
+def compiled(surface, kind: StaticMethod, expected, numbers, units, mask, sigma, clip_state, key):
+    return cross(surface, combine(kind, numbers), units, mask, expected, sigma, clip_state, key)
 
 
 def crossed(method, units, mask, sigma, surface=None, key=KEY, expected=N):
-    kind, numbers = kernel(method)
+    kind, numbers = split_static(method)
     units = tuple(jnp.asarray(u) for u in units)
     return compiled(
         method.surface if surface is None else surface,
@@ -117,9 +117,13 @@ def naive_scales(clip, norms):
 
 def naive(method, units, mask, expected=N):
     """The noiseless mean, S and the clipped units, one unit and one layer at a time, in float64."""
-    memory, clip = memory_of(method), method.clip
+    clip_state, clip = memory_of(method), method.clip
     whitens = isinstance(clip, AdaClip)
-    m, b = ([np.asarray(a, np.float64) for a in memory[0]], widths(memory[1])) if whitens else ([0.0] * 3, [1.0] * 3)
+    m, b = (
+        ([np.asarray(a, np.float64) for a in clip_state[0]], widths(clip_state[1]))
+        if whitens
+        else ([0.0] * 3, [1.0] * 3)
+    )
     prune_keys = jax.random.split(jax.random.split(KEY)[0], N)
     sums, own, clipped_norms, kept = [np.zeros(s) for s in SHAPES], [], [], {}
     for j in range(N):
@@ -174,7 +178,7 @@ def test_without_noise_it_is_the_loop(method, surface, mask):
     crossing = crossed(method, units, mask, 0.0, surface)
     if surface is method.surface and not method.idle:
         expected, sensitivity, _, _ = naive(method, units, mask)
-        assert float(crossing.measures.sensitivity) == pytest.approx(sensitivity, rel=1e-5)
+        assert float(crossing.metrics.sensitivity) == pytest.approx(sensitivity, rel=1e-5)
     else:
         expected = [np.einsum("j,j...->...", mask, u.astype(np.float64)) / N for u in units]
     for used, layer in zip(crossing.used, expected, strict=True):
@@ -263,7 +267,7 @@ def test_masked_slots_never_matter_to_what_is_used(method, garbage):
 def test_masked_slots_never_matter_to_what_is_measured(garbage):
     for surface in Surface:
         pair = (crossed(FLAT_METHOD, units, MASK, 0.7, surface) for units in (lot(), with_garbage(garbage)))
-        np.testing.assert_array_equal(*(crossing.measures for crossing in pair))
+        np.testing.assert_array_equal(*(crossing.metrics for crossing in pair))
 
 
 @ALL
@@ -316,9 +320,9 @@ def test_one_unit_moves_the_clipped_sum_by_no_more_than_the_bound(method):
 def test_the_measures_say_how_many_unit_layers_were_clipped(method):
     crossing = crossed(method, lot(), MASK, 0.0)
     if method.idle:
-        assert float(crossing.measures.clipped) == 0
+        assert float(crossing.metrics.clipped) == 0
         return
-    assert 0 <= float(crossing.measures.clipped) <= 1
+    assert 0 <= float(crossing.metrics.clipped) <= 1
     if isinstance(method.clip, PerLayer) and isinstance(method.prune, Keep):
         norms = np.array([[np.linalg.norm(u[j]) for u in lot()] for j in range(N) if MASK[j]])
-        assert float(crossing.measures.clipped) == pytest.approx((norms > method.clip.c).mean())
+        assert float(crossing.metrics.clipped) == pytest.approx((norms > method.clip.c).mean())
