@@ -8,7 +8,7 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject
 	--python-version 3.11 --generate-hashes --no-annotate --quiet --system-certs
 UPGRADE :=
 
-.PHONY: help setup demo test fuzz test-tables test-flower test-browser test-packaging lint lock audit-deps bench results clean
+.PHONY: help setup demo test fuzz test-tables test-flower test-browser test-packaging lint lock audit-deps bench schemas results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ lock: $(VENV)/.ready-dev  ## make requirements/*.lock from pyproject.toml; pins 
 
 audit-deps: $(VENV)/.ready-dev  ## look up known vulnerabilities of the locked versions; fails if one cannot be looked up
 	$(BIN)/uvx --system-certs pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements/dev.lock
+
+schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
+	$(BIN)/python docs/schemas/write.py
 
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk

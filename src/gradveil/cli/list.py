@@ -10,7 +10,7 @@ from gradveil.cli.choices import pick
 from gradveil.cli.output import emit_json, table
 from gradveil.data.sources import describe
 from gradveil.methods import DECAYS, METHODS
-from gradveil.reproduction.table_catalog import TABLES
+from gradveil.reproduction.table_names import TABLES
 
 
 def show(
@@ -31,6 +31,6 @@ def listings() -> dict[str, dict[str, str]]:
         "attacks": {name: entry.meaning for name, entry in ATTACKS.items()},
         "decays": DECAYS,
         "threats": {name: f"an adversary who sees {seen}" for name, seen in SEES.items()},
-        "tables": {name: meaning for name, (_, meaning) in TABLES.items()},
+        "tables": {name: entry.meaning for name, entry in TABLES.items()},
         "datasets": {source.name: source.meaning for source in describe()},
     }
