@@ -87,7 +87,8 @@ def test_a_second_call_computes_nothing_again(folder, everything):
 def test_a_killed_table_goes_on_and_gives_the_same(tmp_path, everything):
     command = [sys.executable, "-m", "gradveil", "table", KILLED, "--scale", "smoke", "--out", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while len(list((tmp_path / "records").glob("*.json"))) < 5 and process.poll() is None:
+    end = time.monotonic() + 300
+    while len(list((tmp_path / "records").glob("*.json"))) < 5 and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
