@@ -16,7 +16,7 @@ from gradveil import methods
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.sources import load
 from gradveil.engines.vectorized import Vectorized
-from gradveil.errors import AnswerIsNo
+from gradveil.errors import RunFailed
 from gradveil.federation import server
 from gradveil.federation.engine import Population
 from gradveil.federation.evaluate import score
@@ -76,7 +76,7 @@ def try_all(datasets, method, rate):
     """Give the mean accuracy round by round, and the mean loss at the end, over all ways of holding out."""
     try:
         scores = [try_rate(dataset, method, rate) for dataset in datasets]
-    except AnswerIsNo as error:
+    except RunFailed as error:
         return {"accuracy": [str(error)], "loss": None}
     accuracies = np.mean([[one.accuracy for one in rounds_] for rounds_ in scores], axis=0)
     return {"accuracy": accuracies.tolist(), "loss": float(np.mean([rounds_[-1].loss for rounds_ in scores]))}

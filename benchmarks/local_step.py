@@ -104,7 +104,7 @@ def _ours(method: Method, size: Size) -> Timer:
     )
     engine, roots = Vectorized(plan, _population(clients, plan.client_size)), Keys.of(plan.seed, secret=False)
     state = server.init(plan, _SHAPE, _CLASSES, roots)
-    task = task_for(plan, 0, state.params, state.memory, keys.named(roots.private, "round", 0))
+    task = task_for(plan, 0, state.params, state.clip_state, keys.named(roots.private, "round", 0))
 
     def timer() -> float:
         began = time.perf_counter()

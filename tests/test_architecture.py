@@ -118,7 +118,7 @@ def test_no_modules_and_no_rooms_import_each_other():
 
 
 BASES = {"Protocol", "Enum", "StrEnum", "IntEnum", "NamedTuple", "TyperGroup", "Exception", "ValueError"}
-ERRORS = {"BadInput", "AnswerIsNo"}
+ERRORS = {"BadInput", "RunFailed"}
 SHARED = {("gradveil.privacy.clip", "_Constant")}
 """The one base that parts share, by docs/decisions/0006."""
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gradveil import methods
     from gradveil.api import Trained, attack, dataset, load, plan, train
     from gradveil.data.dataset import Dataset
-    from gradveil.errors import AnswerIsNo, BadInput
+    from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
     from gradveil.privacy.method import Method
     from gradveil.surface import Surface
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _prepare()
 
 __all__ = [
-    "AnswerIsNo",
     "BadInput",
     "Dataset",
     "Method",
     "Plan",
+    "RunFailed",
     "Surface",
     "Trained",
     "__version__",
@@ -37,7 +37,7 @@ __all__ = [
 _HOMES = {
     "gradveil.api": ("Trained", "attack", "dataset", "load", "plan", "train"),
     "gradveil.data.dataset": ("Dataset",),
-    "gradveil.errors": ("AnswerIsNo", "BadInput"),
+    "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),
     "gradveil.privacy.method": ("Method",),
     "gradveil.surface": ("Surface",),

@@ -43,7 +43,7 @@ class Trained:
     result: dict[str, Any]
 
     def scores(self, x: Any) -> Array:
-        """Give the logits [n, classes] of examples [n, ...] as the dataset stores them."""
+        """Return the logits [n, classes] of examples [n, ...] as the dataset stores them."""
         try:
             examples = np.asarray(x)
         except ValueError:
@@ -57,7 +57,7 @@ class Trained:
         return np.asarray(jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples)))
 
     def predict(self, x: Any) -> Array:
-        """Give the number of the likeliest class of each example; `classes` names them."""
+        """Return the number of the likeliest class of each example; `classes` names them."""
         likeliest: Array = np.argmax(self.scores(x), axis=1)
         return likeliest
 
@@ -107,7 +107,7 @@ def _refuse_unknown(changes: dict[str, Any]) -> None:
 
 
 def _path(name: str, value: Any) -> Path:
-    """Give a path that the user named."""
+    """Return a path that the user named."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
         raise BadInput(f"{name} = {shown(value)}: a path is expected")
     return Path(value)
@@ -177,7 +177,7 @@ def _mountable(attack: object) -> bool:
 
 
 def _rounds(given: Any) -> tuple[int, ...] | None:
-    """Give the rounds that the user named, each once and ascending."""
+    """Return the rounds that the user named, each once and ascending."""
     if given is None:
         return None
     if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):

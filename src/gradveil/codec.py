@@ -98,7 +98,7 @@ def _decode_plain(hint: Any, value: Any, where: str) -> Any:
 
 
 def digest(value: Any) -> str:
-    """Give the SHA-256 of a value's canonical JSON."""
+    """Return the SHA-256 of a value's canonical JSON."""
     text = json.dumps(encode(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -10,12 +10,12 @@ class BadInput(ValueError):
     """What the user gave cannot work; the message is one sentence naming key, value and rule (exit code 2)."""
 
 
-class AnswerIsNo(Exception):
+class RunFailed(Exception):
     """The question was sound and the answer is no: a diverged run, a digest that differs (exit code 1)."""
 
 
 def shown(value: object, most: int = 80) -> str:
-    """Give a value as it may stand in a sentence: its repr on one line, cut where it is long."""
+    """Return a value as it may stand in a sentence: its repr on one line, cut where it is long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no whole number of more than 4,300 digits

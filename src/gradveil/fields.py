@@ -110,7 +110,7 @@ def choose(kind: type[Enum], value: Any, where: str) -> Any:
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = 2**31 - 1) -> int:
-    """Give a whole number between two bounds, or refuse it by its name."""
+    """Return a whole number between two bounds, or refuse it by its name."""
     number: int = scalar(int, value, name)
     if number < least:
         raise BadInput(f"{name} = {number}: must be at least {least}")
@@ -120,7 +120,7 @@ def whole(name: str, value: Any, least: int = 1, most: int = 2**31 - 1) -> int:
 
 
 def real(name: str, value: Any) -> float:
-    """Give a number above 0 that 32-bit floating point can hold, or refuse it by its name."""
+    """Return a number above 0 that 32-bit floating point can hold, or refuse it by its name."""
     number: float = scalar(float, value, name)
     if not 0 < number < float("inf"):
         raise BadInput(f"{name} = {number}: must be a finite number above 0")

@@ -21,7 +21,7 @@ FED_ALPHA_CDP_SIGMA = replace(FED_ALPHA_CDP, name="fed-alpha-cdp-sigma", noise=E
 QUANTILE = replace(FED_CDP, name="quantile", clip=Quantile(4.0))
 ADACLIP = replace(FED_CDP, name="adaclip", clip=AdaClip())
 PRUNING = Method(name="pruning", surface=Surface.UPDATE, prune=Smallest(0.3))
-DSSGD = Method(name="dssgd", surface=Surface.UPDATE, prune=Dssgd(share=0.1, threshold=1e-4, bound=1e-2))
+DSSGD = Method(name="dssgd", surface=Surface.UPDATE, prune=Dssgd(fraction=0.1, threshold=1e-4, bound=1e-2))
 RANDOM_NOISE = Method(
     name="random-noise", surface=Surface.UPDATE, sensitivity=Fixed(1.0), noise=Constant(0.1)
 )  # variance 0.01, as the paper
@@ -33,29 +33,31 @@ DSSGD_NOISY = replace(DSSGD, name="dssgd-noisy", clip=PerLayer(4.0), sensitivity
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedMethod:
     """A named value and what it means, for listings."""
 
     value: Method
     meaning: str
 
 
-METHODS: dict[str, Entry] = {
+METHODS: dict[str, NamedMethod] = {
     entry.value.name: entry
     for entry in (
-        Entry(NON_PRIVATE, "plain federated averaging; no protection"),
-        Entry(FED_SDP, "the server clips each update and noises their sum; clients and server see them raw"),
-        Entry(FED_SDP_CLIENT, "each client clips and noises its own update before it is sent"),
-        Entry(FED_CDP, "each client clips every example's gradient and noises every local step; S = C"),
-        Entry(FED_ALPHA_CDP, "Fed-CDP with noise scaled to the largest clipped norm (l2-max): no finite guarantee"),
-        Entry(FED_ALPHA_CDP_SIGMA, "Fed-alphaCDP with a decaying noise scale: no finite guarantee"),
-        Entry(QUANTILE, "Fed-CDP whose clipping bound follows a noised quantile of the gradient norms"),
-        Entry(ADACLIP, "Fed-CDP that whitens each coordinate by a mean and spread learned from noised gradients"),
-        Entry(DSSGD, "each client shares a random tenth of its large coordinates, bounded; no guarantee"),
-        Entry(PRUNING, "each client zeroes the smallest coordinates of its update; no guarantee"),
-        Entry(RANDOM_NOISE, "each client adds N(0, 0.01) to its unclipped update; no guarantee"),
-        Entry(FED_ALPHA_CDP_AS_CODED, "Fed-alphaCDP by its authors' code: every example clipped to its own norm"),
-        Entry(DSSGD_NOISY, "DSSGD whose update is also clipped and noised before it is sent"),
+        NamedMethod(NON_PRIVATE, "plain federated averaging; no protection"),
+        NamedMethod(FED_SDP, "the server clips each update and noises their sum; clients and server see them raw"),
+        NamedMethod(FED_SDP_CLIENT, "each client clips and noises its own update before it is sent"),
+        NamedMethod(FED_CDP, "each client clips every example's gradient and noises every local step; S = C"),
+        NamedMethod(
+            FED_ALPHA_CDP, "Fed-CDP with noise scaled to the largest clipped norm (l2-max): no finite guarantee"
+        ),
+        NamedMethod(FED_ALPHA_CDP_SIGMA, "Fed-alphaCDP with a decaying noise scale: no finite guarantee"),
+        NamedMethod(QUANTILE, "Fed-CDP whose clipping bound follows a noised quantile of the gradient norms"),
+        NamedMethod(ADACLIP, "Fed-CDP that whitens each coordinate by a mean and spread learned from noised gradients"),
+        NamedMethod(DSSGD, "each client shares a random tenth of its large coordinates, bounded; no guarantee"),
+        NamedMethod(PRUNING, "each client zeroes the smallest coordinates of its update; no guarantee"),
+        NamedMethod(RANDOM_NOISE, "each client adds N(0, 0.01) to its unclipped update; no guarantee"),
+        NamedMethod(FED_ALPHA_CDP_AS_CODED, "Fed-alphaCDP by its authors' code: every example clipped to its own norm"),
+        NamedMethod(DSSGD_NOISY, "DSSGD whose update is also clipped and noised before it is sent"),
     )
 }
 

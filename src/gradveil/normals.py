@@ -38,7 +38,7 @@ def normals(key: Key, count: int) -> Array:
 
 
 def _high(words: Array) -> Array:
-    """Give the 31 bits of the magnitude; signed, since signed numbers turn into floats faster."""
+    """Return the 31 bits of the magnitude; signed, since signed numbers turn into floats faster."""
     bits: Array = (words & jnp.uint32(0x7FFFFFFF)).astype(jnp.int32)
     return bits
 
@@ -57,7 +57,7 @@ def _refined(key: Key, words: Array) -> Array:
 
 
 def _magnitude(p: Array) -> Array:
-    """Give x with tail probability p, 2^-25 <= p <= 1/2."""
+    """Return x with tail probability p, 2^-25 <= p <= 1/2."""
     w = -jnp.log(4.0 * p * (1.0 - p))
     near = w < _EDGE
     at = jnp.where(near, w * 0.32 - 1.0, jnp.sqrt(w) * (4 / 3) - 13 / 3)
@@ -68,7 +68,7 @@ def _magnitude(p: Array) -> Array:
 
 
 def _far_magnitude(p: Array) -> Array:
-    """Give x with tail probability p, 2^-65 <= p <= 2^-23."""
+    """Return x with tail probability p, 2^-65 <= p <= 2^-23."""
     at = (jnp.sqrt(-jnp.log(4.0 * jnp.minimum(p, 2.0**-23))) - 5.25) / 1.45
     f = jnp.full_like(p, _RARE[-1])
     for coefficient in _RARE[-2::-1]:

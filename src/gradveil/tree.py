@@ -17,7 +17,7 @@ Array = jax.Array
 
 
 def layer_norms(lot: Tree) -> Array:
-    """Give the l2 norm of each unit in each layer, shape [n, M].
+    """Return the l2 norm of each unit in each layer, shape [n, M].
 
     A unit whose squares overflow float32 has norm infinity; a clip then scales it to zero, which keeps every bound.
     """
@@ -31,7 +31,7 @@ def _rows(leaf: Array) -> Array:
 
 
 def norms(tree: Tree) -> Array:
-    """Give the l2 norm of each layer of one tree, shape [M]."""
+    """Return the l2 norm of each layer of one tree, shape [M]."""
     return layer_norms(lot_of_one(tree))[0]
 
 
@@ -54,12 +54,12 @@ def weigh(weights: Array, lot: Tree) -> Tree:
 
 
 def add_scaled(tree: Tree, other: Tree, factor: Array | float) -> Tree:
-    """Give tree + factor * other."""
+    """Return tree + factor * other."""
     return jax.tree.map(lambda a, b: a + factor * b, tree, other)
 
 
 def subtract(tree: Tree, other: Tree) -> Tree:
-    """Give tree - other."""
+    """Return tree - other."""
     return jax.tree.map(jnp.subtract, tree, other)
 
 

@@ -559,12 +559,12 @@ def test_seeing_the_draws_costs_more_than_hiding_them_and_less_than_always_being
 
 
 def test_the_multiplier_follows_bound_layers_draw_and_share():
-    z = {draw: release(sigmas=(6.0,), draw=draw).multipliers[0] for draw in ("sum", "each", "mean")}
+    z = {draw: release(sigmas=(6.0,), draw=draw).noise_multipliers[0] for draw in ("sum", "each", "mean")}
     assert z == {"sum": 6.0, "each": pytest.approx(6 * math.sqrt(2)), "mean": 12.0}
-    assert release(sigmas=(6.0,), layers=3).multipliers == (pytest.approx(6 / math.sqrt(3)),)
-    assert release(sigmas=(6.0,), ratio=2.0).multipliers == (3.0,)
-    assert release(sigmas=(6.0,), share=True).multipliers == (3.0,)
-    assert release(ratio=math.inf).multipliers == release(ratio=0.0).multipliers == (0.0, 0.0, 0.0)
+    assert release(sigmas=(6.0,), layers=3).noise_multipliers == (pytest.approx(6 / math.sqrt(3)),)
+    assert release(sigmas=(6.0,), ratio=2.0).noise_multipliers == (3.0,)
+    assert release(sigmas=(6.0,), share=True).noise_multipliers == (3.0,)
+    assert release(ratio=math.inf).noise_multipliers == release(ratio=0.0).noise_multipliers == (0.0, 0.0, 0.0)
 
 
 def test_one_count_for_a_cohort_is_moved_by_every_copy_of_a_record():

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from gradveil.methods import FED_ALPHA_CDP, FED_CDP
 from gradveil.privacy.clip import Flat, PerLayer
-from gradveil.privacy.method import kernel
+from gradveil.privacy.method import combine, split_static
 from gradveil.privacy.sanitize import cross
 from gradveil.privacy.sensitivity import L2Max
 from gradveil.surface import Surface
@@ -110,10 +110,10 @@ def test_the_renyi_divergence_of_the_moments_accountant_is_infinite():
 
 def released(method, sigma, *norms):
     """Let units with these values in one coordinate cross the example surface; give the noised mean, flat."""
-    kind, numbers = kernel(method)
+    kind, numbers = split_static(method)
     lot = (jnp.zeros((5, 50)).at[: len(norms), 0].set(jnp.asarray(norms)), jnp.zeros((5, 20)))
     mask = (jnp.arange(5) < len(norms)).astype(jnp.float32)
-    crossing = cross(Surface.EXAMPLE, kind.bind(numbers), lot, mask, 5.0, jnp.asarray(sigma), (), jax.random.key(4))
+    crossing = cross(Surface.EXAMPLE, combine(kind, numbers), lot, mask, 5.0, jnp.asarray(sigma), (), jax.random.key(4))
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(crossing.used)])
 
 

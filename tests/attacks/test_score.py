@@ -29,7 +29,7 @@ def stage(shape=PICTURE, columns=()):
         view="released",
         batch=1,
         steps=1,
-        replay=lambda params, memory, x, y: params,
+        replay=lambda params, clip_state, x, y: params,
         columns=columns,
     )
 

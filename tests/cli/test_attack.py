@@ -293,7 +293,7 @@ def test_the_updates_that_are_read_moved_the_model_from_one_checkpoint_to_the_ne
         assert np.abs(moved).max() > 0.01
         np.testing.assert_allclose(-plan.learning_rate * plan.local_steps * mean, moved, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(reads[0].params[layer], old.params[layer])
-    np.testing.assert_array_equal(reads[0].memory, old.memory)
+    np.testing.assert_array_equal(reads[0].clip_state, old.clip_state)
 
 
 def test_a_run_with_secret_noise_can_be_attacked_where_it_was_watched_and_nowhere_else(capsys, runs):
@@ -324,7 +324,7 @@ def test_a_run_with_secret_noise_that_was_not_watched_is_refused_in_a_clear_sent
 def test_recorded_readings_are_what_a_replay_gives(runs, tmp_path):
     plan, data, start = opened(runs / "seeded")
     roots, state = Keys.of(plan.seed, secret=False), checkpoint(runs / "seeded", "round-000001", start)
-    assert float(state.memory) != float(start.memory)
+    assert float(state.clip_state) != float(start.clip_state)
     population = Population.of(plan, data)
     recording.record(tmp_path, plan, population, state, roots)
     whole = [Tap(surface, view) for surface, views in VIEWS.items() for view in views]
@@ -337,7 +337,7 @@ def test_recorded_readings_are_what_a_replay_gives(runs, tmp_path):
             for part in ("params", "gradient", "std"):
                 for one, other in zip(getattr(recorded, part), getattr(again, part), strict=True):
                     np.testing.assert_array_equal(one, other)
-            np.testing.assert_array_equal(recorded.memory, again.memory)
+            np.testing.assert_array_equal(recorded.clip_state, again.clip_state)
             np.testing.assert_array_equal(recorded.rows, again.rows)
 
 

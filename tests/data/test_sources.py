@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from gradveil.cli.data import app
 from gradveil.data import decode, download, image_datasets, local_files, package_mirrors, sources, tabular_datasets
 from gradveil.data.catalog import SOURCES, Form
-from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.errors import BadInput, RunFailed
 
 ADULT = next(source for source in SOURCES if source.name == "adult")
 NAMES = [source.name for source in SOURCES]
@@ -480,7 +480,7 @@ def test_verify_reports_what_is_absent_without_complaint(alone):
 def test_verify_says_no_when_a_file_differs(alone):
     _put(alone, "adult", {"adult.data": b"forged"})
     said = _say("verify", "adult", "--json")
-    assert isinstance(said.exception, AnswerIsNo)
+    assert isinstance(said.exception, RunFailed)
     assert "adult.data" in str(said.exception)
     answer = json.loads(said.stdout)
     assert answer["ok"] is False

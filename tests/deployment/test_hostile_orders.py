@@ -11,7 +11,7 @@ from gradveil.deployment.policy import STRICT
 from gradveil.deployment.spending import Spending
 from gradveil.engines.flower import wire
 from gradveil.federation import server
-from gradveil.federation.orders import Answer, Order, Refusal
+from gradveil.federation.orders import NodeReply, Order, Refusal
 from gradveil.federation.plan import NoiseSource
 from gradveil.keys import Keys
 from gradveil.methods import FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS
@@ -62,9 +62,9 @@ HOSTILE = {
 def ordered(plan, **changes):
     state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
     given = {
-        "plan": plan, "t": 0, "clients": np.array([0, 3]), "place": 0, "places": 3, "shape": (12,),
+        "plan": plan, "t": 0, "clients": np.array([0, 3]), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": (), "params": tuple(map(np.asarray, state.params)),
-        "memory": tuple(map(np.asarray, jax.tree.leaves(state.memory))), "key": None,
+        "memory": tuple(map(np.asarray, jax.tree.leaves(state.clip_state))), "key": None,
     }  # fmt: skip
     return Order(**given | changes)
 
@@ -85,7 +85,7 @@ def test_the_strict_policy_serves_an_honest_order(node, secret):
         replace(secret, method=FED_SDP_CLIENT),
         replace(secret, method=replace(FED_CDP, clip=PerLayer(1.0))),
     ):
-        assert isinstance(sent(node, ordered(plan)), Answer)
+        assert isinstance(sent(node, ordered(plan)), NodeReply)
 
 
 def test_there_are_26_hostile_orders():
@@ -103,7 +103,7 @@ def test_a_hostile_order_is_refused_with_the_reason_and_nothing_is_spent(node, s
 
 def test_an_honest_order_that_is_repeated_ends_with_the_budget(node, secret):
     answers = [sent(node, ordered(replace(secret, rounds=100))) for _ in range(40)]
-    served = [isinstance(answer, Answer) for answer in answers]
+    served = [isinstance(answer, NodeReply) for answer in answers]
     assert served == sorted(served, reverse=True)
     assert 0 < sum(served) < 40
     assert "would be spent in all" in answers[-1].reason

@@ -22,7 +22,7 @@ from gradveil.errors import BadInput
 from gradveil.federation import server
 from gradveil.federation.engine import Population
 from gradveil.federation.messages import task_for
-from gradveil.federation.orders import Answer, Order, Refusal
+from gradveil.federation.orders import NodeReply, Order, Refusal
 from gradveil.keys import Keys
 from gradveil.methods import FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, NON_PRIVATE
 from gradveil.privacy.adaptive import Quantile
@@ -44,9 +44,9 @@ def site(tmp_path, tiny):
 def ordered(plan, clients=(0, 3), t=0, **changes):
     state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
     given = {
-        "plan": plan, "t": t, "clients": np.array(clients), "place": 0, "places": 3, "shape": (12,),
+        "plan": plan, "t": t, "clients": np.array(clients), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": (), "params": tuple(map(np.asarray, state.params)),
-        "memory": tuple(map(np.asarray, jax.tree.leaves(state.memory))), "key": None,
+        "memory": tuple(map(np.asarray, jax.tree.leaves(state.clip_state))), "key": None,
     }  # fmt: skip
     return Order(**given | changes)
 
@@ -113,7 +113,7 @@ MISFITS = {
     "double weights": ({}, {"params": "double"}, "float32"),
     "shape": ({}, {"shape": (13,)}, "shape"),
     "classes": ({}, {"classes": ("a", "b")}, "classes"),
-    "place": ({}, {"place": 1, "clients": np.array([1])}, "part 0 of 3"),
+    "node": ({}, {"node": 1, "clients": np.array([1])}, "part 0 of 3"),
     "another's client": ({}, {"clients": np.array([0, 1])}, "not held here"),
     "twice": ({}, {"clients": np.array([0, 0])}, "not held here"),
     "none": ({}, {"clients": np.array([], np.int64)}, "not held here"),
@@ -149,7 +149,7 @@ def test_what_is_sent_is_written_down_before_for_its_owner_alone(site, secret, m
 
 def test_an_allowed_order_is_answered_with_an_update_a_client(site, secret):
     answer = site(Policy(methods=("fed-cdp",), minimum_sigma=6.0, maximum_rounds=5)).handle(ordered(secret))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, NodeReply)
     assert [leaf.shape[0] for leaf in answer.update] == [2, 2]
 
 
@@ -159,7 +159,7 @@ def test_the_limit_of_epsilon_holds_over_rounds_plans_and_restarts(site, secret)
     two = account(budget.ledger(50, 2), plan.delta, ADD_REMOVE, "server").epsilon
     policy = Policy(maximum_epsilon=2.5 * two)
     answers = [site(policy).handle(ordered(plan, t=t)) for t in range(15)]
-    taken = [isinstance(a, Answer) for a in answers]
+    taken = [isinstance(a, NodeReply) for a in answers]
     assert taken == sorted(taken, reverse=True)
     assert 3 <= sum(taken) < 15
     another = site(policy).handle(ordered(replace(plan, seed=12, rounds=49)))
@@ -170,7 +170,7 @@ def test_the_limit_of_epsilon_holds_over_rounds_plans_and_restarts(site, secret)
 def test_the_limit_of_rounds_counts_every_message_also_repeated_ones(site, secret):
     here = site(Policy(maximum_rounds=3))
     answers = [here.handle(ordered(secret, t=t)) for t in (0, 0, 1, 1)]
-    assert [isinstance(a, Answer) for a in answers] == [True, True, True, False]
+    assert [isinstance(a, NodeReply) for a in answers] == [True, True, True, False]
     assert "has served its 3 rounds" in answers[-1].reason
 
 
@@ -186,10 +186,10 @@ def test_the_same_rows_under_another_place_add_up(site, secret):
     here = site(Policy(maximum_rounds=3), own=True)
     plan = replace(secret, client_size=4)
     answers = [
-        here.handle(ordered(plan, clients=(place,), place=place, places=places))
+        here.handle(ordered(plan, clients=(place,), node=place, places=places))
         for place, places in ((0, 3), (1, 3), (0, 2), (1, 2))
     ]
-    assert [isinstance(a, Answer) for a in answers] == [True, True, True, False]
+    assert [isinstance(a, NodeReply) for a in answers] == [True, True, True, False]
 
 
 def test_a_seeded_order_without_a_key_is_refused(site, secret):
@@ -209,7 +209,7 @@ def released(plan, tiny, words):
     state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
     engine = Vectorized(plan, Population.of(plan, tiny()))
     found = [engine.train(task_for(plan, 0, *state[1:3], keys.of_words(1, w)), np.arange(9)).update for w in words]
-    return [np.concatenate([np.asarray(leaf).ravel() for leaf in update]) for update in found], state.memory
+    return [np.concatenate([np.asarray(leaf).ravel() for leaf in update]) for update in found], state.clip_state
 
 
 NOISE_COUNTS = {"fed-sdp-client", "fed-cdp", "adaclip", "dssgd-noisy"}
@@ -231,12 +231,12 @@ def test_the_noise_that_a_policy_counts_is_on_what_was_sent(secret, tiny, name, 
     plan = replace(secret, method=method)
     counted = least_sigma(plan)
     assert counted > 0
-    (one, other), memory = released(plan, tiny, (1, 2))
+    (one, other), clip_state = released(plan, tiny, (1, 2))
     std = (one - other).std() / math.sqrt(2)  # what is left is noise, since batches are the same
     example = method.surface == 2
     per_sum = std / plan.learning_rate * plan.batch if example else std
-    width = float(np.asarray(memory[2][0]).flat[0]) if name == "adaclip" else 1.0
-    assert per_sum / width / float(method.clip.bound(memory)) == pytest.approx(counted, rel=0.15)
+    width = float(np.asarray(clip_state[2][0]).flat[0]) if name == "adaclip" else 1.0
+    assert per_sum / width / float(method.clip.bound(clip_state)) == pytest.approx(counted, rel=0.15)
 
 
 def test_noise_that_follows_the_data_can_vanish_and_counts_as_none(secret, tiny):
@@ -267,7 +267,7 @@ def test_a_node_with_too_few_rows_of_its_own_refuses(site, secret):
 
 
 def test_own_data_may_bear_any_name(site, secret):
-    assert isinstance(site(own=True).handle(ordered(replace(secret, dataset="clinic.csv"))), Answer)
+    assert isinstance(site(own=True).handle(ordered(replace(secret, dataset="clinic.csv"))), NodeReply)
 
 
 def test_a_policy_is_read_from_toml_strictly(tmp_path):

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from gradveil.reproduction.metrics import measured
 
 from gradveil.reproduction import claims, judging
 from gradveil.reproduction.arithmetic import rounds_until_spent
 from gradveil.reproduction.cell import REASONS, Answer, Cell, Verdict, fill
-from gradveil.reproduction.measures import measured
 from gradveil.reproduction.scale import SCALES
 from gradveil.reproduction.table_catalog import TABLES
 from gradveil.reproduction.whys import KNOWN, LARGE_BOUND, NO_CYCLE, NOISE, SMALL_BOUND, STRETCHED, why

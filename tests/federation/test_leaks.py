@@ -18,10 +18,10 @@ from gradveil.data.sampling import Poisson, WithReplacement
 from gradveil.engines.serial import Serial
 from gradveil.errors import BadInput
 from gradveil.federation import client, leaks, server
-from gradveil.federation.client import Holding
+from gradveil.federation.client import ClientData
 from gradveil.federation.engine import Population
 from gradveil.federation.leaks import Replay, Tap, gaussian_mu, noise, read, shows_singles
-from gradveil.federation.messages import Work, task_for
+from gradveil.federation.messages import ClientSpec, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import cohort_of, rounds
 from gradveil.keys import Keys
@@ -119,12 +119,12 @@ def begun(plan):
     state = start(plan)._replace(round=1)
     rng = np.random.default_rng(3)
     if isinstance(plan.method.clip, Quantile):
-        return state._replace(memory=state.memory * 0.8)
+        return state._replace(clip_state=state.clip_state * 0.8)
     if isinstance(plan.method.clip, AdaClip):
-        mean, spread, width = state.memory
+        mean, spread, width = state.clip_state
         mean = tuple(jnp.asarray(0.01 * rng.normal(size=a.shape), jnp.float32) for a in mean)
         width = tuple(b * jnp.asarray(np.exp(rng.normal(size=b.shape)), jnp.float32) for b in width)
-        return state._replace(memory=(mean, spread, width))
+        return state._replace(clip_state=(mean, spread, width))
     return state
 
 
@@ -156,7 +156,7 @@ def gradient_of(params, row):
     return [np.outer(x, off), off]
 
 
-def clipped(method, unit, memory):
+def clipped(method, unit, clip_state):
     """One unit after the clip of a method, from its formula."""
 
     def shrink(a, size, bound):
@@ -174,9 +174,9 @@ def clipped(method, unit, memory):
         case OwnNorm(low, high):
             return [shrink(a, size, min(max(*each, low), high)) for a, size in zip(unit, each, strict=True)]
         case Quantile():
-            return [shrink(a, joint, float(memory)) for a in unit]
+            return [shrink(a, joint, float(clip_state)) for a in unit]
         case AdaClip(radius):
-            m, b = ([np.asarray(a, np.float64) for a in part] for part in (memory[0], memory[2]))
+            m, b = ([np.asarray(a, np.float64) for a in part] for part in (clip_state[0], clip_state[2]))
             white = [(a - i) / j for a, i, j in zip(unit, m, b, strict=True)]
             size = math.hypot(*(np.linalg.norm(a) for a in white))
             return [j * shrink(a, size, radius) + i for a, i, j in zip(white, m, b, strict=True)]
@@ -190,7 +190,7 @@ def by_hand(plan, tap, number=CLIENT, rows=None):
         rows = population(plan).shards[number][: plan.local_steps * plan.batch].reshape(plan.local_steps, plan.batch)
 
     def through(surface, unit):
-        return clipped(method, unit, state.memory) if method.surface is surface else unit
+        return clipped(method, unit, state.clip_state) if method.surface is surface else unit
 
     def mean_of(params, lot, hidden=False):
         units = [gradient_of(params, row) for row in lot]
@@ -225,7 +225,7 @@ def faint(method):
 def test_an_update_is_read_as_the_serial_engine_reports_it(name):
     plan = plan_of(name)
     state = begun(plan)
-    task = task_for(plan, 1, state.params, state.memory, keys.named(ROOTS.private, "round", 1))
+    task = task_for(plan, 1, state.params, state.clip_state, keys.named(ROOTS.private, "round", 1))
     reported = engine_of(plan).train(task, np.array([CLIENT], np.int32)).update
     for tap in (SENT, ARRIVING):
         seen = taken(plan, tap)
@@ -241,7 +241,7 @@ def test_what_is_read_is_what_a_round_moved_the_model_by():
         seen = read(plan, population(plan), before, ROOTS, int(number), ARRIVING)
         moved = flat(after.params) - flat(before.params)
         np.testing.assert_allclose(-RATE * STEPS * flat(seen.gradient), moved, rtol=1e-5, atol=1e-6)
-        close(seen.memory, before.memory, rtol=0, atol=0)
+        close(seen.clip_state, before.clip_state, rtol=0, atol=0)
 
 
 @EVERY
@@ -317,9 +317,9 @@ step = jax.jit(client.step, static_argnums=0)
 
 def descended_by_what_was_seen(plan, number):
     """Compare two local steps of a client with their crossings; gives the sizes of its batches."""
-    state, work, held = begun(plan), Work.of(plan), population(plan)
-    task = task_for(plan, 1, state.params, state.memory, keys.named(ROOTS.private, "round", 1))
-    holding = Holding(*map(jnp.asarray, (held.x, held.y, held.shards[number], np.int32(number))))
+    state, work, held = begun(plan), ClientSpec.of(plan), population(plan)
+    task = task_for(plan, 1, state.params, state.clip_state, keys.named(ROOTS.private, "round", 1))
+    holding = ClientData(*map(jnp.asarray, (held.x, held.y, held.shards[number], np.int32(number))))
     now, sizes = client.begin(work, task), []
     for index in map(jnp.asarray, (0, 1)):
         crossing, after = client.seen(work, task, holding, now, index), step(work, task, holding, now, index)
@@ -386,7 +386,7 @@ def _replayed(plan, tap, lots):
     empty = np.concatenate([np.arange(places) >= len(lot) for lot in lots])
     x, y = examples(np.concatenate([np.resize(lot, places) for lot in lots]))
     state = begun(plan)
-    return jax.jit(lambda *given: replay(*given))(state.params, state.memory, x, jnp.where(empty, -1, y))
+    return jax.jit(lambda *given: replay(*given))(state.params, state.clip_state, x, jnp.where(empty, -1, y))
 
 
 def replayed(plan, tap, lots=None):
@@ -518,7 +518,7 @@ def test_adaclip_noises_each_coordinate_by_its_own_width(tap, divisor):
     plan = plan_of(ADACLIP)
     seen = taken(plan, tap)
     spread = spread_of(seen)
-    np.testing.assert_allclose(spread, 6 * flat(begun(plan).memory[2]) / divisor, rtol=1e-3)
+    np.testing.assert_allclose(spread, 6 * flat(begun(plan).clip_state[2]) / divisor, rtol=1e-3)
     off = flat(seen.gradient) - flat(by_hand(plan, tap))
     assert looks_standard_normal(off / spread)
     assert not looks_standard_normal(off / off.std())
@@ -606,15 +606,13 @@ MU = {
 @pytest.mark.parametrize(("method", "changes", "tap", "expected"), MU.values(), ids=MU)
 def test_mu_is_what_an_example_or_a_client_moves_over_the_noise(method, changes, tap, expected):
     plan = plan_of(method, **changes)
-    state = begun(plan)
-    found = gaussian_mu(plan, 1, tap, state.params, state.memory)
+    found = gaussian_mu(plan, 1, tap, len(jax.tree.leaves(begun(plan).params)))
     assert found == (None if expected is None else pytest.approx(expected, rel=1e-6))
 
 
 def test_mu_of_an_update_allows_for_the_step_with_the_least_noise():
     plan = plan_of(replace(FLAT, noise=BY_STEP))
-    state = begun(plan)
-    assert gaussian_mu(plan, 1, SENT, state.params, state.memory) == pytest.approx(1 / (8 - 20 / 9))
+    assert gaussian_mu(plan, 1, SENT, len(jax.tree.leaves(begun(plan).params))) == pytest.approx(1 / (8 - 20 / 9))
 
 
 def test_noise_of_a_private_scale_is_not_a_number_and_of_no_noise_is_zero():

@@ -13,7 +13,7 @@ from gradveil.federation.plan import Plan
 from gradveil.methods import FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, QUANTILE
 from gradveil.models.networks import Cnn, Mlp
 from gradveil.privacy.adaptive import AdaClip, Quantile
-from gradveil.privacy.clip import Facts, Flat
+from gradveil.privacy.clip import Flat, NormStats
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.schedule import Exponential, Linear, Per
 from gradveil.privacy.sensitivity import Fixed, L2MaxOfMean
@@ -60,7 +60,7 @@ def test_a_method_releases_what_it_says(name):
     assert (found.unit, found.surface, found.part, found.round) == (unit, surface, "sum", 0)
     assert (found.ratio, found.layers, found.data_dependent) == (ratio, layers, data_dependent)
     assert len(found.sigmas) == steps
-    assert found.multipliers == (pytest.approx(z),) * steps
+    assert found.noise_multipliers == (pytest.approx(z),) * steps
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -87,7 +87,7 @@ def test_the_papers_network_has_three_layers_and_a_flat_clip_makes_them_one():
     assert layer_count(replace(setting, model=Mlp(hidden=(7, 5))), (9,), 2) >= 3
     assert replace(setting).model == Cnn()
     flat = first(replace(FED_CDP, name="flat", clip=Flat(4.0)))
-    assert (flat.layers, flat.multipliers[0]) == (1, 6.0)
+    assert (flat.layers, flat.noise_multipliers[0]) == (1, 6.0)
 
 
 @pytest.mark.parametrize(
@@ -95,20 +95,20 @@ def test_the_papers_network_has_three_layers_and_a_flat_clip_makes_them_one():
 )
 def test_the_draw_decides_the_noise_on_the_sum(draw, example, server):
     flat = {"clip": Flat(4.0), "draw": draw}
-    assert first(replace(FED_CDP, **flat)).multipliers[0] == pytest.approx(example)
-    assert first(replace(FED_SDP, **flat)).multipliers[0] == pytest.approx(server)
-    assert first(replace(FED_SDP_CLIENT, **flat)).multipliers[0] == pytest.approx(6)
+    assert first(replace(FED_CDP, **flat)).noise_multipliers[0] == pytest.approx(example)
+    assert first(replace(FED_SDP, **flat)).noise_multipliers[0] == pytest.approx(server)
+    assert first(replace(FED_SDP_CLIENT, **flat)).noise_multipliers[0] == pytest.approx(6)
 
 
 def test_a_shared_noise_leaves_each_update_a_root_of_k_less():
     shared = first(replace(FED_SDP_CLIENT, clip=Flat(4.0), share=True))
-    assert (shared.share, shared.multipliers[0]) == (True, pytest.approx(0.6))
+    assert (shared.share, shared.noise_multipliers[0]) == (True, pytest.approx(0.6))
 
 
 @pytest.mark.parametrize(("clip", "ratio"), [(Flat(4.0), 2.0), (AdaClip(radius=3.0), 1.5)])
 def test_a_fixed_sensitivity_below_the_bound_costs_multiplier(clip, ratio):
     found = first(replace(FED_CDP, clip=clip, sensitivity=Fixed(2.0)))
-    assert (found.ratio, found.multipliers[0]) == (ratio, pytest.approx(6 / ratio))
+    assert (found.ratio, found.noise_multipliers[0]) == (ratio, pytest.approx(6 / ratio))
 
 
 def test_every_reading_of_l2_max_is_data_dependent():
@@ -170,7 +170,7 @@ def test_a_quantile_releases_one_count_a_round_with_noise_in_proportion_to_the_u
         assert (count.part, count.round, count.surface, count.layers, count.touches) == ("count", 2, 0, 1, 1)
         assert (count.draw, count.share, count.ratio, count.copies) == ("sum", False, 1.0, 3)
         assert not count.data_dependent
-        assert count.multipliers == count.sigmas
+        assert count.noise_multipliers == count.sigmas
     assert counts[1].sigmas[0] == 2 * counts[0].sigmas[0]
     assert 0.05 * units <= counts[0].sigmas[0] <= 2 * 0.05 * units
     main = releases(plan(replace(base, clip=Quantile(4.0))), 2, LAYERS, 3)[0]
@@ -179,10 +179,10 @@ def test_a_quantile_releases_one_count_a_round_with_noise_in_proportion_to_the_u
 
 def test_the_counts_multiplier_is_its_noise_over_the_most_that_leaving_a_unit_out_changes_it():
     clip = QUANTILE.clip
-    facts = Facts(before=jnp.array([[1.0], [2.0]]), after=jnp.zeros((2, 1)), of_mean=jnp.zeros(1), mask=jnp.ones(2))
-    memory = clip.start(())
+    facts = NormStats(before=jnp.array([[1.0], [2.0]]), after=jnp.zeros((2, 1)), of_mean=jnp.zeros(1), mask=jnp.ones(2))
+    clip_state = clip.init(())
     with_unit, without = (
-        float(clip.note(facts._replace(mask=m), (), 0.0, memory)) for m in (jnp.ones(2), jnp.eye(2)[0])
+        float(clip.statistics(facts._replace(mask=m), (), 0.0, clip_state)) for m in (jnp.ones(2), jnp.eye(2)[0])
     )
     noise = clip.count_noise * 500
-    assert releases(plan(QUANTILE), 0, LAYERS, 1)[1].multipliers[0] <= noise / abs(with_unit - without)
+    assert releases(plan(QUANTILE), 0, LAYERS, 1)[1].noise_multipliers[0] <= noise / abs(with_unit - without)

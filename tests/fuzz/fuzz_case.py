@@ -17,7 +17,7 @@ from fuzz_library import call
 from fuzz_world import World
 
 from gradveil.cli.main import main
-from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.errors import BadInput, RunFailed
 
 SECONDS = 20.0
 SEED = 14
@@ -90,10 +90,10 @@ def commanded(words: list[str], out: Path | None) -> str | None:
 
 
 def called(act: Callable[[], Any]) -> str | None:
-    """Call the library: it answers, or raises BadInput or AnswerIsNo with one sentence."""
+    """Call the library: it answers, or raises BadInput or RunFailed with one sentence."""
     try:
         act()
-    except (BadInput, AnswerIsNo) as error:
+    except (BadInput, RunFailed) as error:
         return None if len(str(error).splitlines()) == 1 else f"not one line: {error!r}"
     except Exception as error:
         return _trace(error)

@@ -12,7 +12,6 @@ import json
 import platform
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +23,7 @@ SIZES = {
     "mnist": {"clients": 200, "cohort": 6, "local_steps": 4},
 }
 ENGINES = ("serial", "vectorized")
+WORKERS = 2
 ATTACKED = {"digits": (2,), "cancer": (0, 1, 2), "mnist": (2,)}
 NUMBERS = ("epsilon", "delta", "unit", "threat_model", "adjacency", "accountant", "sampling", "noise_source")
 
@@ -48,7 +48,7 @@ def recorded(case):
         plan = gradveil.plan(dataset, method, rounds=3, seed=7, **SIZES[dataset])
         result = plain(gradveil.train(plan, run, engine=engine).result)
         row = {key: result[key] for key in ("params_sha256", "accuracy", "test_examples")}
-        row["guarantees"] = [{key: held[key] for key in NUMBERS} for held in result["guarantees"]]
+        row["guarantees"] = [{key: rounded(held[key]) for key in NUMBERS} for held in result["guarantees"]]
         row["as_the_paper_accounts"] = numbers(result["as_the_paper_accounts"])
         if engine == "vectorized":
             row["attacks"] = [attacked(run, surface) for surface in ATTACKED[dataset]]
@@ -72,7 +72,12 @@ def numbers(record):
         return {key: value for key, value in kept.items() if value is not None}
     if isinstance(record, list | tuple):
         return [numbers(value) for value in record]
-    return None if isinstance(record, str) else record
+    return None if isinstance(record, str) else rounded(record)
+
+
+def rounded(value):
+    """Give a float to ten digits: the same arithmetic in another order may change the sixteenth."""
+    return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
 def plain(record):
@@ -89,8 +94,11 @@ def record():
     """Give the whole record, two processes at a time."""
     from gradveil.methods import METHODS
 
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn"), max_tasks_per_child=8) as pool:
-        rows = dict(pool.map(recorded, cases(METHODS)))
+    rows = {}
+    with get_context("spawn").Pool(WORKERS, maxtasksperchild=8) as pool:
+        for name, row in pool.imap(recorded, cases(METHODS)):
+            rows[name] = row
+            sys.stderr.write(f"{len(rows)}: {name}\n")
     return {"machine": machine(), "runs": rows}
 
 

@@ -61,7 +61,7 @@ class OneGradient:
 
     model: object
 
-    def __call__(self, params, memory, x, y):
+    def __call__(self, params, clip_state, x, y):
         return jax.tree.map(lambda a: jnp.mean(a, axis=0), per_example_gradients(self.model, params, x, y))
 
 

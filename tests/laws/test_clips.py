@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gradveil.errors import BadInput
 from gradveil.privacy.adaptive import CLIPS, AdaClip, Quantile
-from gradveil.privacy.clip import Facts, Flat, OwnNorm, PerLayer, Unclipped
+from gradveil.privacy.clip import Flat, NormStats, OwnNorm, PerLayer, Unclipped
 from gradveil.tree import layer_norms, norms, weigh, weighted_sum
 
 EXAMPLES = {
@@ -33,30 +33,30 @@ def lot(n, scale=1.0, seed=0):
     return tuple(jnp.asarray(np.einsum("j,j...->j...", sizes, rng.normal(size=(n, *s))), jnp.float32) for s in SHAPES)
 
 
-def clipped(clip, units, memory):
-    entered = clip.enter(units, memory)
+def clipped(clip, units, clip_state):
+    entered = clip.transform(units, clip_state)
     before = layer_norms(entered)
-    scales = clip.scales(before, memory)
+    scales = clip.scales(before, clip_state)
     return weigh(scales, entered), before, scales
 
 
-def crossing(clip, units, memory):
+def crossing(clip, units, clip_state):
     """One crossing as the surface does it, without noise: facts and released mean."""
     n = jax.tree.leaves(units)[0].shape[0]
-    _, before, scales = clipped(clip, units, memory)
-    mean = weighted_sum(scales / n, clip.enter(units, memory))
-    return Facts(before, before * scales, norms(mean), jnp.ones(n)), clip.leave(mean, memory)
+    _, before, scales = clipped(clip, units, clip_state)
+    mean = weighted_sum(scales / n, clip.transform(units, clip_state))
+    return NormStats(before, before * scales, norms(mean), jnp.ones(n)), clip.inverse(mean, clip_state)
 
 
 def memories(clip):
     """The first memory, and one after two rounds of learning from units of size 1."""
-    memory = clip.start(PARAMS)
-    yield memory
+    clip_state = clip.init(PARAMS)
+    yield clip_state
     for t in range(2):
-        facts, mean = crossing(clip, lot(7, seed=t), memory)
-        note = clip.note(facts, mean, jnp.asarray(0.1), memory)
-        memory = clip.learn(memory, note, jnp.asarray(7.0), jax.random.key(t))
-    yield memory
+        facts, mean = crossing(clip, lot(7, seed=t), clip_state)
+        note = clip.statistics(facts, mean, jnp.asarray(0.1), clip_state)
+        clip_state = clip.update(clip_state, note, jnp.asarray(7.0), jax.random.key(t))
+    yield clip_state
 
 
 def sizes(clip, units):
@@ -73,9 +73,9 @@ def test_every_clip_has_an_example():
 @pytest.mark.parametrize("n", [1, 7])
 @pytest.mark.parametrize("scale", [0.0, 1e-20, 1.0, 1e15, 1e30])
 def test_a_clipped_unit_is_finite_and_within_the_bound(clip, n, scale):
-    for memory in memories(clip):
-        after, _, scales = clipped(clip, lot(n, scale), memory)
-        bound = float(clip.bound(memory))
+    for clip_state in memories(clip):
+        after, _, scales = clipped(clip, lot(n, scale), clip_state)
+        bound = float(clip.bound(clip_state))
         assert scales.shape == (n, len(SHAPES))
         assert np.isfinite(np.concatenate([np.ravel(a) for a in after])).all()
         assert (np.asarray(scales) >= 0).all()
@@ -85,37 +85,37 @@ def test_a_clipped_unit_is_finite_and_within_the_bound(clip, n, scale):
 
 @ALL
 def test_a_unit_much_larger_than_the_bound_lands_on_it(clip):
-    memory = clip.start(PARAMS)
-    after, _, _ = clipped(clip, lot(7, 1e9), memory)
-    if np.isfinite(bound := float(clip.bound(memory))):
+    clip_state = clip.init(PARAMS)
+    after, _, _ = clipped(clip, lot(7, 1e9), clip_state)
+    if np.isfinite(bound := float(clip.bound(clip_state))):
         np.testing.assert_allclose(sizes(clip, after), bound, rtol=ROUNDING)
 
 
 @ALL
 def test_a_unit_within_the_bound_is_untouched(clip):
-    for memory in memories(clip):
-        bound = min(float(clip.bound(memory)), 1e6)
+    for clip_state in memories(clip):
+        bound = min(float(clip.bound(clip_state)), 1e6)
         inside = jnp.asarray(np.random.default_rng(0).uniform(0, 0.99, (7, 3)) * bound / np.sqrt(3), jnp.float32)
-        np.testing.assert_array_equal(clip.scales(inside, memory), 1.0)
-        np.testing.assert_array_equal(clip.scales(jnp.zeros((7, 3)), memory), 1.0)
+        np.testing.assert_array_equal(clip.scales(inside, clip_state), 1.0)
+        np.testing.assert_array_equal(clip.scales(jnp.zeros((7, 3)), clip_state), 1.0)
 
 
 @ALL
 def test_clipping_what_is_clipped_changes_nothing(clip):
-    for memory in memories(clip):
-        before = layer_norms(clip.enter(lot(7), memory))
-        once = before * clip.scales(before, memory)
-        np.testing.assert_allclose(clip.scales(once, memory), 1.0, rtol=ROUNDING)
+    for clip_state in memories(clip):
+        before = layer_norms(clip.transform(lot(7), clip_state))
+        once = before * clip.scales(before, clip_state)
+        np.testing.assert_allclose(clip.scales(once, clip_state), 1.0, rtol=ROUNDING)
 
 
 @ALL
 @settings(max_examples=40, deadline=None, derandomize=True)
 @given(values=st.lists(st.floats(0, 2.0**126, width=32) | st.just(np.inf), min_size=21, max_size=21))
 def test_factors_lie_between_0_and_1_and_bound_any_norms(clip, values):
-    memory, before = clip.start(PARAMS), np.reshape(values, (7, 3)).astype(np.float32)
-    scales = np.asarray(clip.scales(jnp.asarray(before), memory), np.float64)
+    clip_state, before = clip.init(PARAMS), np.reshape(values, (7, 3)).astype(np.float32)
+    scales = np.asarray(clip.scales(jnp.asarray(before), clip_state), np.float64)
     assert ((scales >= 0) & (scales <= 1)).all()
-    bound, finite = float(clip.bound(memory)), np.where(np.isinf(before), 0, before).astype(np.float64)
+    bound, finite = float(clip.bound(clip_state)), np.where(np.isinf(before), 0, before).astype(np.float64)
     after = finite * scales
     assert ((np.sqrt((after**2).sum(1)) if clip.joint else after) <= bound * (1 + ROUNDING)).all()
     assert np.isinf(bound) or (scales[np.isinf(before)] == 0).all()
@@ -123,49 +123,49 @@ def test_factors_lie_between_0_and_1_and_bound_any_norms(clip, values):
 
 @ALL
 def test_units_do_not_see_each_other(clip):
-    memory, units = list(memories(clip))[1], lot(7)
-    together, _, _ = clipped(clip, units, memory)
+    clip_state, units = list(memories(clip))[1], lot(7)
+    together, _, _ = clipped(clip, units, clip_state)
     for j in range(7):
-        alone, _, _ = clipped(clip, jax.tree.map(lambda a, j=j: a[j : j + 1], units), memory)
+        alone, _, _ = clipped(clip, jax.tree.map(lambda a, j=j: a[j : j + 1], units), clip_state)
         for a, b in zip(together, alone, strict=True):
             np.testing.assert_allclose(a[j], b[0], rtol=1e-6)
 
 
 @ALL
 def test_leave_undoes_enter(clip):
-    for memory in memories(clip):
+    for clip_state in memories(clip):
         units = lot(7, 0.01)
-        entered = clip.enter(units, memory)
+        entered = clip.transform(units, clip_state)
         for j in range(7):
-            back = clip.leave(jax.tree.map(lambda a, j=j: a[j], entered), memory)
+            back = clip.inverse(jax.tree.map(lambda a, j=j: a[j], entered), clip_state)
             for a, b in zip(units, back, strict=True):
                 np.testing.assert_allclose(a[j], b, rtol=1e-4, atol=1e-6)
 
 
 @ALL
 def test_memory_keeps_its_shape_and_stays_finite_through_rounds(clip):
-    def shape(memory):
-        return jax.tree.structure(memory), [(a.shape, a.dtype) for a in jax.tree.leaves(memory)]
+    def shape(clip_state):
+        return jax.tree.structure(clip_state), [(a.shape, a.dtype) for a in jax.tree.leaves(clip_state)]
 
-    memory = first = clip.start(PARAMS)
+    clip_state = first = clip.init(PARAMS)
     for t in range(4):
-        facts, mean = crossing(clip, lot(7, 10.0**t, seed=t), memory)
-        notes = [clip.note(facts, mean, jnp.asarray(0.5), memory)] * 2
+        facts, mean = crossing(clip, lot(7, 10.0**t, seed=t), clip_state)
+        notes = [clip.statistics(facts, mean, jnp.asarray(0.5), clip_state)] * 2
         summed = jax.tree.map(jnp.add, *notes)
-        memory = clip.learn(memory, summed, jnp.asarray(14.0), jax.random.key(t))
-        assert shape(memory) == shape(first)
-        assert all(np.isfinite(a).all() for a in jax.tree.leaves(memory))
-        assert float(clip.bound(memory)) > 0
+        clip_state = clip.update(clip_state, summed, jnp.asarray(14.0), jax.random.key(t))
+        assert shape(clip_state) == shape(first)
+        assert all(np.isfinite(a).all() for a in jax.tree.leaves(clip_state))
+        assert float(clip.bound(clip_state)) > 0
 
 
 @ALL
 def test_a_note_ignores_masked_slots(clip):
-    memory = clip.start(PARAMS)
-    facts, mean = crossing(clip, lot(7), memory)
+    clip_state = clip.init(PARAMS)
+    facts, mean = crossing(clip, lot(7), clip_state)
     mask = jnp.asarray([1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
     notes = [
-        clip.note(
-            facts._replace(mask=mask, before=jnp.where(mask[:, None] > 0, facts.before, other)), mean, 0.1, memory
+        clip.statistics(
+            facts._replace(mask=mask, before=jnp.where(mask[:, None] > 0, facts.before, other)), mean, 0.1, clip_state
         )
         for other in (0.0, 1e30)
     ]

@@ -82,7 +82,7 @@ def begin(plan):
     """Population, first state and first task of a plan."""
     roots = Keys.of(plan.seed, secret=False)
     state = server.init(plan, SHAPE, CLASSES, roots)
-    task = task_for(plan, 0, state.params, state.memory, keys.named(roots.private, "round", 0))
+    task = task_for(plan, 0, state.params, state.clip_state, keys.named(roots.private, "round", 0))
     return Population.of(plan, dataset()), state, task
 
 
@@ -106,7 +106,7 @@ def digest_after_the_last_round(plan, execution=None):
     for finished in rounds(plan, engine, state, roots):
         state = finished.state
     running = hashlib.sha256()
-    for leaf in leaves((state.params, state.memory)):
+    for leaf in leaves((state.params, state.clip_state)):
         running.update(leaf.tobytes())
     return running.hexdigest()
 
@@ -119,9 +119,9 @@ def test_a_round_is_the_round_of_the_serial_engine(plan):
     for one, other, before in zip(*(leaves(s.params) for s in (slow, fast, state)), strict=True):
         assert not np.array_equal(one, before)
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5 * np.abs(one).max())
-    for one, other in zip(leaves(slow.memory), leaves(fast.memory), strict=True):
+    for one, other in zip(leaves(slow.clip_state), leaves(fast.clip_state), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
-    for one, other in zip(leaves(reports[0].measures), leaves(reports[1].measures), strict=True):
+    for one, other in zip(leaves(reports[0].metrics), leaves(reports[1].metrics), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
 
 

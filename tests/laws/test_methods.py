@@ -16,7 +16,7 @@ from gradveil.methods import DECAYS, FED_CDP, FED_SDP_CLIENT, METHODS, NON_PRIVA
 from gradveil.privacy.adaptive import CLIPS, AdaClip
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.draw import Draw
-from gradveil.privacy.method import Method, kernel
+from gradveil.privacy.method import Method, combine, split_static
 from gradveil.privacy.prune import PRUNES
 from gradveil.privacy.sanitize import cross
 from gradveil.privacy.schedule import SCHEDULES, Constant, Linear
@@ -72,8 +72,8 @@ def test_different_methods_have_different_digests():
 
 @ALL
 def test_binding_the_numbers_gives_the_parts_back(method):
-    kind, numbers = kernel(method)
-    rule = kind.bind(numbers)
+    kind, numbers = split_static(method)
+    rule = combine(kind, numbers)
     assert (rule.prune, rule.clip, rule.sensitivity) == (method.prune, method.clip, method.sensitivity)
     assert (rule.surface, rule.draw, rule.share, rule.idle) == (
         method.surface,
@@ -81,21 +81,21 @@ def test_binding_the_numbers_gives_the_parts_back(method):
         method.share,
         method.idle,
     )
-    assert hash(kind) == hash(kernel(replace(method, name="another"))[0])
+    assert hash(kind) == hash(split_static(replace(method, name="another"))[0])
 
 
 @ALL
 def test_a_kind_holds_no_float(method):
-    kind, _ = kernel(method)
+    kind, _ = split_static(method)
     assert not [v for _, part in kind.parts for _, v in part if isinstance(v, float)]
 
 
 @ALL
 def test_different_shapes_of_a_method_are_different_kinds(method):
-    kind, _ = kernel(method)
-    assert kernel(replace(method, draw=Draw.MEAN))[0] != kind
+    kind, _ = split_static(method)
+    assert split_static(replace(method, draw=Draw.MEAN))[0] != kind
     if not method.share:
-        assert kernel(replace(method, surface=Surface((method.surface + 1) % 3)))[0] != kind
+        assert split_static(replace(method, surface=Surface((method.surface + 1) % 3)))[0] != kind
 
 
 def test_one_compiled_program_serves_every_bound_and_sigma():
@@ -104,12 +104,12 @@ def test_one_compiled_program_serves_every_bound_and_sigma():
     @jax.jit
     def clip_one(numbers, sigma, key):
         traced.append(1)
-        kind, _ = kernel(FED_CDP)
+        kind, _ = split_static(FED_CDP)
         lot = (jnp.full((1, 9), 100.0),)
-        return cross(Surface.EXAMPLE, kind.bind(numbers), lot, jnp.ones(1), 1, sigma, (), key).used[0]
+        return cross(Surface.EXAMPLE, combine(kind, numbers), lot, jnp.ones(1), 1, sigma, (), key).used[0]
 
     for c in (1.0, 2.0, 5.0):
-        _, numbers = kernel(replace(FED_CDP, clip=PerLayer(c)))
+        _, numbers = split_static(replace(FED_CDP, clip=PerLayer(c)))
         used = clip_one(numbers, 0.0, jax.random.key(0))
         assert float(jnp.linalg.norm(used)) == pytest.approx(c, rel=1e-5)
     assert len(traced) == 1
@@ -119,8 +119,8 @@ def test_one_compiled_program_serves_every_bound_and_sigma():
 def test_the_non_private_method_is_idle_and_gives_the_plain_mean(surface):
     assert NON_PRIVATE.idle
     lot = (jnp.arange(12.0).reshape(3, 4), 1e6 * jnp.ones((3, 2)))
-    kind, numbers = kernel(NON_PRIVATE)
-    crossing = cross(surface, kind.bind(numbers), lot, jnp.ones(3), 3, 9.0, (), jax.random.key(0))
+    kind, numbers = split_static(NON_PRIVATE)
+    crossing = cross(surface, combine(kind, numbers), lot, jnp.ones(3), 3, 9.0, (), jax.random.key(0))
     for used, units in zip(crossing.used, lot, strict=True):
         np.testing.assert_allclose(used, np.mean(units, axis=0), rtol=1e-6)
 

@@ -7,7 +7,7 @@ import pytest
 
 from gradveil.methods import METHODS
 from gradveil.privacy.clip import Unclipped
-from gradveil.privacy.method import kernel
+from gradveil.privacy.method import split_static
 from gradveil.privacy.prune import Keep
 from gradveil.privacy.sanitize import cross
 
@@ -18,18 +18,20 @@ BOUNDED = {name: e.value for name, e in METHODS.items() if not isinstance(e.valu
 @pytest.mark.parametrize("name", BOUNDED)
 def test_it_counts_as_zero_and_everything_that_is_released_stays_finite(name, bad):
     method = BOUNDED[name]
-    kind, numbers = kernel(method)
+    kind, numbers = split_static(method)
     rule = kind.bind(tuple(map(jnp.float32, numbers)))
     rng = np.random.default_rng(0)
     lot = [rng.normal(size=(4, 3, 2)).astype(np.float32), rng.normal(size=(4, 5)).astype(np.float32)]
-    memory = method.clip.start([leaf[0] for leaf in map(jnp.asarray, lot)])
+    clip_state = method.clip.init([leaf[0] for leaf in map(jnp.asarray, lot)])
 
     def crossed(value):
         held = [leaf.copy() for leaf in lot]
         held[0][1] = value
         held[1][1] = 0.0 if value == 0.0 else held[1][1]
         key = jax.random.key(3)
-        return cross(method.surface, rule, list(map(jnp.asarray, held)), jnp.ones(4), 4, jnp.float32(0.5), memory, key)
+        return cross(
+            method.surface, rule, list(map(jnp.asarray, held)), jnp.ones(4), 4, jnp.float32(0.5), clip_state, key
+        )
 
     spoilt, zeroed = crossed(bad), crossed(0.0)
     for one, other in zip(jax.tree.leaves(spoilt.used), jax.tree.leaves(zeroed.used), strict=True):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gradveil.errors import BadInput
-from gradveil.privacy.clip import Facts
+from gradveil.privacy.clip import NormStats
 from gradveil.privacy.sensitivity import SENSITIVITIES, ClipBound, Fixed, L2Max, L2MaxAsCoded, L2MaxOfMean
 
 EXAMPLES = {
@@ -34,7 +34,7 @@ def facts_of(units, mask, bound):
     mean = sum(mask[j] * scales[j][:, None] * units[j] for j in range(N)) / N
     of_mean = np.array([np.sqrt((mean[m] ** 2).sum()) for m in range(M)])
     arrays = (before, before * scales * mask[:, None], of_mean, mask)
-    return Facts(*(jnp.asarray(a, jnp.float32) for a in arrays))
+    return NormStats(*(jnp.asarray(a, jnp.float32) for a in arrays))
 
 
 def naive(rule, units, mask, bound):

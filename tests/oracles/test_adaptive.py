@@ -21,7 +21,7 @@ from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
 from gradveil.privacy.adaptive import AdaClip, Quantile
 from gradveil.privacy.draw import Draw
-from gradveil.privacy.method import kernel
+from gradveil.privacy.method import combine, split_static
 from gradveil.privacy.sanitize import cross
 from gradveil.surface import Surface
 
@@ -42,14 +42,14 @@ def lot_with_norms(norms, t=0):
 
 def learner(method, expected, n=N):
     """One round: the lot crosses, the clip notes and learns. Gives the crossing and the new memory."""
-    kind, numbers = kernel(method)
+    kind, numbers = split_static(method)
 
     @jax.jit
-    def learn(memory, units, sigma, key):
-        rule = kind.bind(numbers)
-        crossing = cross(Surface.EXAMPLE, rule, units, jnp.ones(n), n, sigma, memory, key)
-        return crossing, rule.clip.learn(
-            memory, crossing.note, jnp.asarray(float(expected)), jax.random.fold_in(key, 1)
+    def learn(clip_state, units, sigma, key):
+        rule = combine(kind, numbers)
+        crossing = cross(Surface.EXAMPLE, rule, units, jnp.ones(n), n, sigma, clip_state, key)
+        return crossing, rule.clip.update(
+            clip_state, crossing.statistics, jnp.asarray(float(expected)), jax.random.fold_in(key, 1)
         )
 
     return learn
@@ -60,13 +60,13 @@ def learner(method, expected, n=N):
 def test_quantile_moves_its_bound_by_the_formula(start, gamma, eta):
     clip = Quantile(start, gamma=gamma, eta=eta, count_noise=0.0)
     learn = learner(replace(QUANTILE, clip=clip), N)
-    memory, c = clip.start(()), start
+    clip_state, c = clip.init(()), start
     for t in range(12):
         norms = norms_of_round(t)
-        _, memory = learn(memory, lot_with_norms(norms, t), 0.0, jax.random.key(t))
+        _, clip_state = learn(clip_state, lot_with_norms(norms, t), 0.0, jax.random.key(t))
         unclipped = sum(1 for norm in norms if norm <= c) / N
         c *= np.exp(-eta * (unclipped - gamma))
-        assert float(memory) == pytest.approx(c, rel=1e-4)
+        assert float(clip_state) == pytest.approx(c, rel=1e-4)
 
 
 @pytest.mark.parametrize("start", [0.01, 100.0])
@@ -74,17 +74,17 @@ def test_quantile_moves_its_bound_by_the_formula(start, gamma, eta):
 @pytest.mark.parametrize("count_noise", [0.0, 0.05])
 def test_quantile_finds_its_quantile_from_far_below_and_far_above(start, gamma, quantile, count_noise):
     clip = Quantile(start, gamma=gamma, count_noise=count_noise)
-    learn, memory, path = learner(replace(QUANTILE, clip=clip), N), clip.start(()), []
+    learn, clip_state, path = learner(replace(QUANTILE, clip=clip), N), clip.init(()), []
     for t in range(260):
-        _, memory = learn(memory, lot_with_norms(norms_of_round(t), t), 0.0, jax.random.key(t))
-        path.append(float(memory))
+        _, clip_state = learn(clip_state, lot_with_norms(norms_of_round(t), t), 0.0, jax.random.key(t))
+        path.append(float(clip_state))
     assert np.sign(path[9] - start) == np.sign(quantile - start)
     assert np.exp(np.mean(np.log(path[-100:]))) == pytest.approx(quantile, rel=0.1)
 
 
 def test_quantile_draws_count_noise_in_units_of_the_expected_count():
     clip = Quantile(1.0, count_noise=0.05, eta=0.2)
-    many = jax.vmap(lambda k: clip.learn(jnp.asarray(1.0), jnp.asarray(0.0), jnp.asarray(40.0), k))
+    many = jax.vmap(lambda k: clip.update(jnp.asarray(1.0), jnp.asarray(0.0), jnp.asarray(40.0), k))
     moves = np.log(np.asarray(many(jax.random.split(jax.random.key(0), 4000))))
     assert moves.mean() == pytest.approx(0, abs=4 * 0.01 / np.sqrt(4000))
     assert moves.std() == pytest.approx(0.2 * 0.05, rel=0.05)
@@ -92,9 +92,9 @@ def test_quantile_draws_count_noise_in_units_of_the_expected_count():
 
 def test_quantile_clips_and_noises_with_the_bound_of_this_round():
     learn = learner(QUANTILE, N)
-    crossing, memory = learn(jnp.asarray(2.5), lot_with_norms(norms_of_round(0)), 1.0, jax.random.key(0))
-    assert float(crossing.measures.bound) == float(crossing.measures.sensitivity) == 2.5
-    assert float(memory) != 2.5
+    crossing, clip_state = learn(jnp.asarray(2.5), lot_with_norms(norms_of_round(0)), 1.0, jax.random.key(0))
+    assert float(crossing.metrics.bound) == float(crossing.metrics.sensitivity) == 2.5
+    assert float(clip_state) != 2.5
 
 
 def tiny(method, **changes):
@@ -126,7 +126,7 @@ def test_in_a_federation_quantile_counts_the_first_step_of_every_client_once():
             inside += float(jnp.sqrt(sum(jnp.sum(g**2) for g in gradient))) <= 0.9
     fraction = inside / (plan.cohort * plan.batch)
     assert 0 < fraction < 1
-    assert float(last.state.memory) == pytest.approx(0.9 * np.exp(-0.2 * (fraction - 0.5)), rel=1e-5)
+    assert float(last.state.clip_state) == pytest.approx(0.9 * np.exp(-0.2 * (fraction - 0.5)), rel=1e-5)
 
 
 @pytest.mark.parametrize("draw", [Draw.SUM, Draw.EACH])
@@ -134,19 +134,19 @@ def test_adaclip_learns_mean_and_spread_by_the_formula(draw):
     beta1, beta2, low, high, sigma, n = 0.9, 0.7, 1e-6, 1e-1, 0.5, 10
     clip = AdaClip(radius=1.0, beta1=beta1, beta2=beta2, low=low, high=high)
     learn = learner(replace(ADACLIP, clip=clip, draw=draw), n, n)
-    memory = clip.start(tuple(jnp.zeros(s) for s in SHAPES))
+    clip_state = clip.init(tuple(jnp.zeros(s) for s in SHAPES))
     m, s = np.zeros(17), np.full(17, (low * high) ** 0.25)
     assert s[0] ** 2 == pytest.approx(np.sqrt(low * high))
     noise = sigma / n if draw is Draw.SUM else sigma / np.sqrt(n)
     for t in range(8):
         units = lot_with_norms(norms_of_round(t, n=n), t)
-        crossing, memory = learn(memory, units, sigma, jax.random.key(t))
+        crossing, clip_state = learn(clip_state, units, sigma, jax.random.key(t))
         b = np.array([np.sqrt(s[i]) * np.sqrt(sum(s)) for i in range(17)])
         g = np.concatenate([np.ravel(a) for a in crossing.used]).astype(np.float64)
         v = np.array([min(max((g[i] - m[i]) ** 2 - (b[i] * noise) ** 2, low), high) for i in range(17)])
         m = np.array([beta1 * m[i] + (1 - beta1) * g[i] for i in range(17)])
         s = np.array([np.sqrt(beta2 * s[i] ** 2 + (1 - beta2) * v[i]) for i in range(17)])
-        for got, expected in zip(memory[:2], (m, s), strict=True):
+        for got, expected in zip(clip_state[:2], (m, s), strict=True):
             np.testing.assert_allclose(np.concatenate([np.ravel(a) for a in got]), expected, rtol=1e-3, atol=1e-6)
     assert s.std() > 0.02 * s.mean()
 
@@ -154,10 +154,14 @@ def test_adaclip_learns_mean_and_spread_by_the_formula(draw):
 def test_adaclip_noise_on_a_coordinate_is_its_width_times_sigma_radius():
     clip = AdaClip(radius=2.0)
     spread = (jnp.full((6, 2), 0.02), jnp.full((5,), 0.005))
-    memory = (tuple(jnp.zeros(s) for s in SHAPES), spread, tuple(jnp.sqrt(s * (12 * 0.02 + 5 * 0.005)) for s in spread))
+    clip_state = (
+        tuple(jnp.zeros(s) for s in SHAPES),
+        spread,
+        tuple(jnp.sqrt(s * (12 * 0.02 + 5 * 0.005)) for s in spread),
+    )
     learn = learner(replace(ADACLIP, clip=clip), 1, 1)
     units = tuple(jnp.zeros((1, *s)) for s in SHAPES)
-    used = [learn(memory, units, 3.0, jax.random.key(k))[0].used for k in range(300)]
+    used = [learn(clip_state, units, 3.0, jax.random.key(k))[0].used for k in range(300)]
     total = 12 * 0.02 + 5 * 0.005
     for m, s in enumerate((0.02, 0.005)):
         expected = np.sqrt(s) * np.sqrt(total) * 3.0 * 2.0
@@ -166,9 +170,9 @@ def test_adaclip_noise_on_a_coordinate_is_its_width_times_sigma_radius():
 
 def test_adaclip_keeps_the_spread_within_its_limits():
     clip = AdaClip(beta2=0.0, low=1e-4, high=1e-2)
-    memory = clip.start((jnp.zeros(2),))
+    clip_state = clip.init((jnp.zeros(2),))
     note = ((jnp.asarray([0.0, 9.0]),), (jnp.asarray([-5.0, 81.0]),), jnp.ones(()))
-    _, (spread,), _ = clip.learn(memory, note, jnp.asarray(1.0), keys.root(0))
+    _, (spread,), _ = clip.update(clip_state, note, jnp.asarray(1.0), keys.root(0))
     np.testing.assert_allclose(spread, [1e-2, 1e-1], rtol=1e-5)
 
 
@@ -176,5 +180,5 @@ def test_in_a_federation_adaclip_averages_over_every_step_of_every_client():
     clip = AdaClip(beta1=0.0, beta2=0.0, low=1e-8, high=1e8)
     _, _, state, last = tiny(replace(ADACLIP, clip=clip))
     # With beta1 = 0 the new m is the mean of the released gradients; L steps of -lr g~ make the mean update.
-    for m, before, after in zip(last.state.memory[0], state.params, last.state.params, strict=True):
+    for m, before, after in zip(last.state.clip_state[0], state.params, last.state.params, strict=True):
         np.testing.assert_allclose(after - before, -0.3 * 3 * m, rtol=1e-3, atol=1e-5)

@@ -19,7 +19,7 @@ from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.prior import PRIORS, Box, Gaussian, Levels, TotalVariation
 from gradveil.attacks.public_stats import Known, learn
 from gradveil.attacks.score import Truth, identified
-from gradveil.attacks.start import STARTS, ClassMean, Constant, Normal, Tiles, Uniform
+from gradveil.attacks.start import STARTS, ClassMean, ConstantStart, Normal, Tiles, Uniform
 from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
 from gradveil.surface import Surface
@@ -36,7 +36,7 @@ class MeanGradient:
 
     batch: int
 
-    def __call__(self, params, memory, x, y):
+    def __call__(self, params, clip_state, x, y):
         weights = jnp.where(y < 0, 0.0, 1.0) / self.batch
         lot = per_example_gradients(MODEL, params, x, jnp.maximum(y, 0))
         return jax.tree.map(lambda a: jnp.tensordot(weights, a, 1), lot)
@@ -162,7 +162,7 @@ def test_a_start_has_the_range_it_promises(start):
         case Normal():
             assert stats.kstest(x.ravel(), "norm").pvalue > 1e-3
             assert stats.kstest(x.ravel() / 1.5, "norm").pvalue < 1e-3
-        case Constant():
+        case ConstantStart():
             assert (x == 0.5).all()
         case ClassMean():
             _, public = facts(ODD)
@@ -471,10 +471,10 @@ class Centred:
 
     batch: int
 
-    def __call__(self, params, memory, x, y):
+    def __call__(self, params, clip_state, x, y):
         weights = jnp.where(y < 0, 0.0, 1.0) / self.batch
         lot = per_example_gradients(MODEL, params, x, jnp.maximum(y, 0))
-        return jax.tree.map(lambda a, m: m + jnp.tensordot(weights, a - m, 1), lot, memory)
+        return jax.tree.map(lambda a, m: m + jnp.tensordot(weights, a - m, 1), lot, clip_state)
 
 
 @pytest.mark.parametrize("rule", [Counts(), MatchedFilter()], ids=repr)
@@ -484,7 +484,7 @@ def test_labels_are_counted_through_a_mechanism_with_a_centre(rule):
     for seed in range(6):
         x, y = pictures(3, seed=100 + seed)
         plain = leak_of(x, y)
-        leak = Leak(replace(plain.stage, replay=Centred(3)), (plain.readings[0]._replace(memory=centre),), PUBLIC)
+        leak = Leak(replace(plain.stage, replay=Centred(3)), (plain.readings[0]._replace(clip_state=centre),), PUBLIC)
         np.testing.assert_array_equal(np.sort(rule(leak, 3)), np.sort(y))
 
 

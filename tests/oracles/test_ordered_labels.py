@@ -31,7 +31,7 @@ class Walk:
 
     rate: float = 1.0
 
-    def __call__(self, params, memory, x, y):
+    def __call__(self, params, clip_state, x, y):
         at = params
         for i in range(x.shape[0]):
             lot = per_example_gradients(Linear(), at, x[i : i + 1], y[i : i + 1])

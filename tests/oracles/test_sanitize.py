@@ -13,7 +13,7 @@ from gradveil.methods import METHODS
 from gradveil.privacy.adaptive import AdaClip, Quantile
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.draw import Draw
-from gradveil.privacy.method import Kind, kernel
+from gradveil.privacy.method import StaticMethod, combine, split_static
 from gradveil.privacy.prune import Dssgd, Keep, Smallest
 from gradveil.privacy.sanitize import cross
 from gradveil.privacy.sensitivity import ClipBound, Fixed, L2Max, L2MaxAsCoded, L2MaxOfMean
@@ -49,7 +49,7 @@ def memory_of(method):
     """A memory as after some rounds: for AdaClip a mean and spread that differ between coordinates."""
     params = tuple(jnp.zeros(s) for s in SHAPES)
     if not isinstance(method.clip, AdaClip):
-        return method.clip.start(params)
+        return method.clip.init(params)
     rng = np.random.default_rng(5)
     mean = tuple(jnp.asarray(0.01 * rng.normal(size=s), jnp.float32) for s in SHAPES)
     spread = tuple(jnp.asarray(rng.uniform(0.003, 0.03, size=s), jnp.float32) for s in SHAPES)
@@ -57,12 +57,12 @@ def memory_of(method):
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def compiled(surface, kind: Kind, expected, numbers, units, mask, sigma, memory, key):
-    return cross(surface, kind.bind(numbers), units, mask, expected, sigma, memory, key)
+def compiled(surface, kind: StaticMethod, expected, numbers, units, mask, sigma, clip_state, key):
+    return cross(surface, combine(kind, numbers), units, mask, expected, sigma, clip_state, key)
 
 
 def crossed(method, units, mask, sigma, surface=None, key=KEY, expected=N):
-    kind, numbers = kernel(method)
+    kind, numbers = split_static(method)
     units = tuple(jnp.asarray(u) for u in units)
     return compiled(
         method.surface if surface is None else surface,
@@ -123,9 +123,13 @@ def naive_scales(clip, norms):
 
 def naive(method, units, mask, expected=N):
     """The noiseless mean, S and the clipped units, one unit and one layer at a time, in float64."""
-    memory, clip = memory_of(method), method.clip
+    clip_state, clip = memory_of(method), method.clip
     whitens = isinstance(clip, AdaClip)
-    m, b = ([np.asarray(a, np.float64) for a in memory[0]], widths(memory[1])) if whitens else ([0.0] * 3, [1.0] * 3)
+    m, b = (
+        ([np.asarray(a, np.float64) for a in clip_state[0]], widths(clip_state[1]))
+        if whitens
+        else ([0.0] * 3, [1.0] * 3)
+    )
     prune_keys = jax.random.split(jax.random.split(KEY)[0], N)
     sums, own, clipped_norms, kept = [np.zeros(s) for s in SHAPES], [], [], {}
     for j in range(N):
@@ -180,7 +184,7 @@ def test_without_noise_it_is_the_loop(method, surface, mask):
     crossing = crossed(method, units, mask, 0.0, surface)
     if surface is method.surface and not method.idle:
         expected, sensitivity, _, _ = naive(method, units, mask)
-        assert float(crossing.measures.sensitivity) == pytest.approx(sensitivity, rel=1e-5)
+        assert float(crossing.metrics.sensitivity) == pytest.approx(sensitivity, rel=1e-5)
     else:
         expected = [np.einsum("j,j...->...", mask, u.astype(np.float64)) / N for u in units]
     for used, layer in zip(crossing.used, expected, strict=True):
@@ -269,7 +273,7 @@ def test_masked_slots_never_matter_to_what_is_used(method, garbage):
 def test_masked_slots_never_matter_to_what_is_measured(garbage):
     for surface in Surface:
         pair = (crossed(FLAT_METHOD, units, MASK, 0.7, surface) for units in (lot(), with_garbage(garbage)))
-        np.testing.assert_array_equal(*(crossing.measures for crossing in pair))
+        np.testing.assert_array_equal(*(crossing.metrics for crossing in pair))
 
 
 @each(lambda method: not isinstance(method.clip, Unclipped) or isinstance(method.prune, Dssgd))
@@ -315,13 +319,13 @@ def test_one_unit_moves_the_clipped_sum_by_no_more_than_the_bound(method):
 
 
 @ALL
-def test_the_measures_say_that_a_share_of_the_unit_layers_was_clipped_and_none_by_an_idle_method(method):
-    clipped = float(crossed(method, lot(), MASK, 0.0).measures.clipped)
+def test_the_metrics_say_that_a_share_of_the_unit_layers_was_clipped_and_none_by_an_idle_method(method):
+    clipped = float(crossed(method, lot(), MASK, 0.0).metrics.clipped)
     assert 0 <= clipped <= (0 if method.idle else 1)
 
 
 @each(lambda method: not method.idle and isinstance(method.clip, PerLayer) and isinstance(method.prune, Keep))
-def test_the_measures_say_how_many_unit_layers_were_clipped(method):
+def test_the_metrics_say_how_many_unit_layers_were_clipped(method):
     norms = np.array([[np.linalg.norm(u[j]) for u in lot()] for j in range(N) if MASK[j]])
-    clipped = float(crossed(method, lot(), MASK, 0.0).measures.clipped)
+    clipped = float(crossed(method, lot(), MASK, 0.0).metrics.clipped)
     assert clipped == pytest.approx((norms > method.clip.c).mean())

@@ -36,24 +36,24 @@ class Mine:
     def start(self, params):
         return ()
 
-    def enter(self, lot, memory):
+    def enter(self, lot, clip_state):
         return lot
 
-    def scales(self, norms, memory):
+    def scales(self, norms, clip_state):
         whole = jnp.sqrt(jnp.sum(norms**2, axis=1, keepdims=True))
         return jnp.broadcast_to(jnp.minimum(1.0, self.factor * self.c / whole), norms.shape)
 
-    def leave(self, noised, memory):
+    def leave(self, noised, clip_state):
         return noised
 
-    def bound(self, memory):
+    def bound(self, clip_state):
         return jnp.asarray(self.c)
 
-    def note(self, facts, noised, noise_std, memory):
+    def note(self, facts, noised, noise_std, clip_state):
         return jnp.mean(facts.before) if self.learns else ()
 
-    def learn(self, memory, summed, expected, key):
-        return memory
+    def learn(self, clip_state, summed, expected, key):
+        return clip_state
 
 
 class Unsound(Mine):
@@ -110,7 +110,7 @@ def test_a_clip_that_says_it_is_not_sound_gets_no_finite_epsilon(threat):
 def test_the_inspection_tells_a_count_from_a_constant():
     """Quantile counts units below its bound: raw notes, which the ledger charges as a release of their own."""
     clip = Quantile(1.0)
-    assert _learns_from_raw_norms(clip, PARAMS, clip.start(PARAMS))
+    assert _learns_from_raw_norms(clip, PARAMS, clip.init(PARAMS))
     assert not _learns_from_raw_norms(Flat(1.0), PARAMS, ())
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from gradveil.reproduction.metrics import measured
 
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
@@ -11,7 +12,6 @@ from gradveil.federation.plan import Plan
 from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
 from gradveil.models.networks import Mlp
 from gradveil.reproduction.job_cache import Shelf
-from gradveil.reproduction.measures import measured
 from gradveil.reproduction.works import Sound
 from gradveil.reproduction.workshop import Workshop
 from gradveil.runs.budget import Budget

@@ -11,7 +11,7 @@ import pytest
 from gradveil.errors import BadInput
 from gradveil.web import report_pages
 from gradveil.web.refusals import Overloaded
-from gradveil.web.report_pages import MOST_COMPARED, Reports
+from gradveil.web.report_pages import MOST_COMPARED, ReportPages
 from gradveil.web.run_processes import Runs
 from gradveil.web.special_files import digest, sources
 from gradveil.web.turns import ClientLeft, Workers
@@ -82,7 +82,7 @@ def test_every_file_that_a_report_shows_is_in_its_digest(root):
 
 def test_what_is_kept_is_bounded(root):
     runs = Runs(root)
-    kept = Reports(runs, kept=1)
+    kept = ReportPages(runs, kept=1)
     first, second = kept.key(["one"]), kept.key(["two"])
     kept.make(first)
     assert kept.kept(first) is not None

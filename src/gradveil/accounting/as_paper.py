@@ -24,7 +24,7 @@ PER_CLIENT = "one round of one client, the sum over its local steps; as a maximu
 
 
 def plain_event(steps: Steps, delta: float) -> dict[str, float | None]:
-    """Give the epsilon of every accountant; null stands for infinity."""
+    """Return the epsilon of every accountant; null stands for infinity."""
     return {name: _number(accountant(steps, delta)) for name, accountant in ACCOUNTANTS.items()}
 
 

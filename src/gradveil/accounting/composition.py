@@ -11,7 +11,7 @@ from gradveil.accounting.steps import Step, Steps, is_noiseless
 
 
 def amplified_epsilon(step: Step, delta: float) -> float:
-    """Give epsilon' of one step."""
+    """Return epsilon' of one step."""
     epsilon = math.sqrt(2 * math.log(1.25 / delta)) / step.z
     if epsilon < 50:
         return math.log1p(step.q * math.expm1(epsilon))
@@ -19,14 +19,14 @@ def amplified_epsilon(step: Step, delta: float) -> float:
 
 
 def base(steps: Steps, delta: float) -> float:
-    """Give sum epsilon'."""
+    """Return sum epsilon'."""
     if is_noiseless(steps):
         return math.inf
     return math.fsum(n * e for n, e in _costs(steps, delta))
 
 
 def advanced_standard(steps: Steps, delta: float) -> float:
-    """Give sqrt(2 ln(1 / delta) sum epsilon'^2) + sum epsilon' (e^epsilon' - 1): Dwork, Rothblum and Vadhan."""
+    """Return sqrt(2 ln(1 / delta) sum epsilon'^2) + sum epsilon' (e^epsilon' - 1): Dwork, Rothblum and Vadhan."""
     if is_noiseless(steps):
         return math.inf
     costs = _costs(steps, delta)
@@ -36,7 +36,7 @@ def advanced_standard(steps: Steps, delta: float) -> float:
 
 
 def advanced_as_coded(steps: Steps, delta: float) -> float:
-    """Give the variant of the authors' code, whose last term is sum epsilon' (e^epsilon' - 1) / (e^epsilon' + 1)."""
+    """Return the variant of the authors' code, whose last term is sum epsilon' (e^epsilon' - 1) / (e^epsilon' + 1)."""
     if is_noiseless(steps):
         return math.inf
     costs = _costs(steps, delta)

@@ -9,6 +9,6 @@ from gradveil.accounting.steps import Steps, rho
 
 
 def zcdp(steps: Steps, delta: float) -> float:
-    """Give the paper's epsilon by zCDP."""
+    """Return the paper's epsilon by zCDP."""
     total = rho(steps)
     return total + 2 * math.sqrt(total * math.log(1 / delta)) if math.isfinite(total) else math.inf

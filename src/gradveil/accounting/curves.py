@@ -38,7 +38,7 @@ class Curve(NamedTuple):
 
 
 def curve_of(step: Step, way: str) -> Curve:
-    """Give the curve of one release of a step in one direction."""
+    """Return the curve of one release of a step in one direction."""
     if step.q == 1:
         reach = (2.0 if way == REPLACE else 1.0) * step.units
         return _gaussian(reach / step.z)
@@ -49,7 +49,7 @@ def curve_of(step: Step, way: str) -> Curve:
 
 
 def _shifts(step: Step) -> tuple[Array, Array]:
-    """Give how many of the changed units may be in the lot, and how probable that is."""
+    """Return how many of the changed units may be in the lot, and how probable that is."""
     if step.units == 1:
         return np.array([0.0, 1.0]), np.array([1 - step.q, step.q])
     most = step.units if step.most is None else min(step.most, step.units)
@@ -87,7 +87,7 @@ def _mixture(z: float, shifts: Array, weights: Array, way: str) -> Curve:
 
 
 def _log_ratio(z: float, shifts: Array, weights: Array) -> Callable[[Array], Array]:
-    """Give ln P(x) / Q(x) = ln sum_k w_k exp((2 k x - k^2) / (2 z^2))."""
+    """Return ln P(x) / Q(x) = ln sum_k w_k exp((2 k x - k^2) / (2 z^2))."""
 
     def loss(x: Array) -> Array:
         exponents = (2 * shifts[:, None] * x - shifts[:, None] ** 2) / (2 * z * z)
@@ -156,6 +156,6 @@ def _exchanged_units(step: Step) -> Curve:
 
 
 def _difference(above: Array, below: Array) -> Array:
-    """Give exp(above) - exp(below), at least 0, without overflow; 0 where both vanish."""
+    """Return exp(above) - exp(below), at least 0, without overflow; 0 where both vanish."""
     gap = np.subtract(below, above, out=np.zeros_like(above), where=np.isfinite(above))
     return np.exp(above) * -np.expm1(np.minimum(gap, 0.0))

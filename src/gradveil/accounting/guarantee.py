@@ -36,7 +36,7 @@ class Guarantee:
         return math.isfinite(self.epsilon)
 
     def plain(self) -> dict[str, Any]:
-        """Give the guarantee as strict JSON: infinity is null with finite = false."""
+        """Return the guarantee as strict JSON: infinity is null with finite = false."""
         fields = ("delta", "unit", "threat_model", "adjacency", "sampling", "accountant", "noise_source")
         return {
             "epsilon": self.epsilon if self.finite else None,

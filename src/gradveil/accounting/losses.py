@@ -37,7 +37,7 @@ class Losses(NamedTuple):
         return (self.first + np.arange(len(self.mass))) * self.interval
 
     def delta(self, epsilons: Array) -> Array:
-        """Give sum over losses above epsilon of mass (1 - exp(epsilon - loss)), plus the infinite part."""
+        """Return sum over losses above epsilon of mass (1 - exp(epsilon - loss)), plus the infinite part."""
         values = self.values
         above = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)
         # exp(epsilon - loss) is summed relative to the smallest loss above epsilon, so that nothing overflows.
@@ -48,7 +48,7 @@ class Losses(NamedTuple):
         return np.asarray(np.maximum(found, 0.0) + self.infinite)
 
     def epsilon(self, delta: float) -> float:
-        """Give the smallest epsilon >= 0 whose delta is at most the given one."""
+        """Return the smallest epsilon >= 0 whose delta is at most the given one."""
         if self.infinite > delta:
             return math.inf
         grid = np.append(0.0, self.values[self.values > 0])
@@ -67,7 +67,7 @@ class Losses(NamedTuple):
 
 
 def _discounted(mass: Array, interval: float) -> Array:
-    """Give s_i = sum_{j >= i} mass_j exp(-(j - i) interval), by doubling strides instead of a loop over i."""
+    """Return s_i = sum_{j >= i} mass_j exp(-(j - i) interval), by doubling strides instead of a loop over i."""
     summed, stride = mass.copy(), 1
     while stride < len(mass):
         factor = math.exp(-stride * interval)
@@ -135,13 +135,13 @@ def _power(base: Array, exponent: int) -> Array:
 
 
 def _infinite(rounds: Sequence[Repeated]) -> float:
-    """Give the probability that some release has an infinite loss."""
+    """Return the probability that some release has an infinite loss."""
     logs = (item.times * math.log1p(-item.rate * -math.expm1(_kept(item))) for item in rounds)
     return -math.expm1(math.fsum(logs))
 
 
 def _kept(item: Repeated) -> float:
-    """Give the logarithm of the probability that no release of a round has an infinite loss."""
+    """Return the logarithm of the probability that no release of a round has an infinite loss."""
     return math.fsum(count * math.log1p(-min(loss.infinite, 1 - 1e-16)) for loss, count in item.parts)
 
 
@@ -164,12 +164,12 @@ def _window(rounds: Sequence[Repeated], singles: dict[int, Losses]) -> tuple[flo
 
 
 def _square(loss: Losses) -> float:
-    """Give the mean square of a loss."""
+    """Return the mean square of a loss."""
     return float(loss.mass @ loss.values**2)
 
 
 def _log_moments(rounds: Sequence[Repeated], singles: dict[int, Losses], tilts: Array) -> Array:
-    """Give ln E exp(s loss) of the composed finite losses for every s."""
+    """Return ln E exp(s loss) of the composed finite losses for every s."""
     single = {name: _log_moment(loss, tilts) for name, loss in singles.items()}
     total = np.zeros(len(tilts))
     for item in rounds:

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 
 def moments(steps: Steps, delta: float) -> float:
-    """Give epsilon by the classic conversion."""
+    """Return epsilon by the classic conversion."""
     if is_noiseless(steps):
         return math.inf
     total = _divergence(steps)
@@ -35,7 +35,7 @@ RATIO, LEAST = 1.02, 0.3
 
 
 def running(sigmas: Array, q: float, delta: float) -> Array:
-    """Give the moments epsilon after every single step, float [steps], for a schedule of many different sigmas.
+    """Return the moments epsilon after every single step, float [steps], for a schedule of many different sigmas.
 
     Divergences are interpolated as in `moments`, between fixed multipliers a ratio of 1.02 apart, so that schedules
     share them. Below a sigma of 0.3 the answer is infinite: such steps are as good as bare.
@@ -49,7 +49,7 @@ def running(sigmas: Array, q: float, delta: float) -> Array:
 
 
 def rdp(steps: Steps, delta: float) -> float:
-    """Give epsilon by the improved conversion (Canonne, Kamath and Steinke)."""
+    """Return epsilon by the improved conversion (Canonne, Kamath and Steinke)."""
     if is_noiseless(steps):
         return math.inf
     total = _divergence(steps)

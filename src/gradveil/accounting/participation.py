@@ -15,7 +15,7 @@ from gradveil.accounting.steps import Step, grouped, merged
 
 
 def worst(releases: Sequence[Release], participations: int) -> tuple[Release, ...]:
-    """Give as many rounds as a client took part in, none of which is cheaper for it than any that it really did.
+    """Return as many rounds as a client took part in, none of which is cheaper for it than any that it really did.
 
     Unsampled releases are ordered by sum 1 / z^2 over the batches that can hold a record. Sampled ones have no such
     order, so the smallest multipliers of all rounds are taken together: less noise at the same rate is never cheaper.
@@ -37,29 +37,29 @@ def _smallest(releases: Sequence[Release], times: int) -> tuple[Release, ...]:
 
 
 def _cost(release: Release) -> float:
-    """Give what a round's steps cost a record that they may hold: sum 1 / z^2 over the batches that can hold it."""
+    """Return what a round's steps cost a record that they may hold: sum 1 / z^2 over the batches that can hold it."""
     held = (
-        sorted(release.multipliers)[: release.touches]
+        sorted(release.noise_multipliers)[: release.touches]
         if release.example_sampling == "fixed-pass"
-        else release.multipliers
+        else release.noise_multipliers
     )
     return math.fsum(1 / z**2 for z in held)
 
 
 @lru_cache(maxsize=4096)
 def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
-    """Give one participation of a record as steps: how often it is in a batch, and behind how much noise.
+    """Return one participation of a record as steps: how often it is in a batch, and behind how much noise.
 
     A count is made on the first batch, so both are released together: 1 / z^2 of that step is the sum of theirs. One
     count serves the whole cohort, of which c clients may hold the record: it is what c counts of their own would add up
     to, each with noise smaller by sqrt(c).
     """
-    z = list(release.multipliers)
+    z = list(release.noise_multipliers)
     if release.example_sampling == "replacement":
         z = [s / release.expected for s in z]
     if count is not None:
         most = release.expected if release.example_sampling == "replacement" else 1.0
-        noise = count.multipliers[0] / (most * math.sqrt(release.copies))
+        noise = count.noise_multipliers[0] / (most * math.sqrt(release.copies))
         z[0] = 1 / math.hypot(1 / z[0], 1 / noise) if noise > 0 else 0.0
     if release.example_sampling == "poisson":
         return grouped(z, release.example_rate)
@@ -67,7 +67,7 @@ def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
 
 
 def remarks(release: Release) -> tuple[str, ...]:
-    """Give the sentences that its sampling asks for."""
+    """Return the sentences that its sampling asks for."""
     return (caveats.REPLACEMENT,) if release.example_sampling == "replacement" else ()
 
 
@@ -82,13 +82,13 @@ def beyond(release: Release, reach: float, whole: bool) -> float:
     A unit moves a sum by 1 / z standard deviations (`reach` times that where it is replaced); all records of a client
     (`whole`) by as many of them as are in the batch.
     """
-    z = np.asarray(release.multipliers)
+    z = np.asarray(release.noise_multipliers)
     if not whole or release.unit == "client":
         return float(np.sum(_rate(release) * ndtr(reach / z - NOISE_END)))
     if release.example_sampling != "poisson" or release.example_rate == 1:
         return float(np.sum(ndtr(reach * release.capacity / z - NOISE_END)))
     k = np.arange(1, release.capacity + 1)
-    chances = binom.pmf(k, release.held, release.example_rate)
+    chances = binom.pmf(k, release.client_size, release.example_rate)
     return float(np.sum(chances[:, None] * ndtr(reach * k[:, None] / z - NOISE_END)))
 
 
@@ -99,23 +99,23 @@ def _rate(release: Release) -> float:
 
 @lru_cache(maxsize=4096)
 def one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
-    """Give what one participation puts into the model: batches, or an update behind the noise that reaches the mean."""
+    """Return what one participation puts into the model: batches, or an update behind the noise on the mean."""
     if release.unit == "example":
         return batches(release, count)
     added = math.sqrt(release.cohort) if release.surface == 1 and release.cohort_sampling == "fixed" else 1.0
-    extra = grouped(count.multipliers, 1.0) if count is not None else ()
-    return merged(grouped([z * added for z in release.multipliers], 1.0), extra)
+    extra = grouped(count.noise_multipliers, 1.0) if count is not None else ()
+    return merged(grouped([z * added for z in release.noise_multipliers], 1.0), extra)
 
 
 @lru_cache(maxsize=4096)
 def whole_client(release: Release) -> tuple[Step, ...]:
-    """Give one participation of a client all of whose records change at once.
+    """Return one participation of a client all of whose records change at once.
 
     A Poisson batch holds a binomial number of them, at most its capacity; any other batch is all theirs.
     """
     if release.unit == "client":
         return one_round(release, None)
     if release.example_sampling == "poisson" and release.example_rate < 1:
-        steps = grouped(release.multipliers, release.example_rate)
-        return tuple(step._replace(units=release.held, most=release.capacity) for step in steps)
-    return grouped([z / release.capacity for z in release.multipliers], 1.0)
+        steps = grouped(release.noise_multipliers, release.example_rate)
+        return tuple(step._replace(units=release.client_size, most=release.capacity) for step in steps)
+    return grouped([z / release.capacity for z in release.noise_multipliers], 1.0)

@@ -48,7 +48,7 @@ def rounded(steps: Steps, levels: int = 100) -> tuple[tuple[Step, ...], float]:
 
 
 def rho(steps: Steps) -> float:
-    """Give sum q^2 / z^2 over all steps, infinite without noise."""
+    """Return sum q^2 / z^2 over all steps, infinite without noise."""
     if any(step.z <= 0 and step.q > 0 and step.times for step in steps):
         return math.inf
     return math.fsum(step.times * (step.q / step.z) ** 2 for step in steps if step.times and step.q > 0)

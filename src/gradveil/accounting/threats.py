@@ -90,7 +90,7 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
 
 
 def presumed(ledger: Ledger, delta: float, adjacency: str) -> list[dict[str, object]]:
-    """Give the figure of those who let a secret cohort hide single examples: as JSON, and never a guarantee."""
+    """Return the figure of those who let a secret cohort hide single examples: as JSON, and never a guarantee."""
     if not is_presumption(ledger, "central") or _refusal(ledger):
         return []
     epsilon = _central(ledger, delta, adjacency, hidden=True).epsilon
@@ -112,11 +112,11 @@ def _sampling(release: Release | None) -> str:
 
 
 def _refusal(ledger: Ledger) -> Loss | None:
-    """Give infinity where no adversary matters: noise that depends on the data, or none at all."""
+    """Return infinity where no adversary matters: noise that depends on the data, or none at all."""
     if any(r.data_dependent for r in ledger.sums):
         unsound = any(r.unsound_clip for r in ledger.sums)
         return Loss(math.inf, (caveats.UNSOUND_CLIP if unsound else caveats.DATA_DEPENDENT,))
-    if any(z <= 0 for r in ledger.sums for z in r.multipliers):
+    if any(z <= 0 for r in ledger.sums for z in r.noise_multipliers):
         return Loss(math.inf, (caveats.NO_NOISE,))
     return None
 
@@ -146,7 +146,7 @@ def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
         return Loss(math.inf, (caveats.RAW_COUNT if ledger.counts else caveats.RAW_AT_SERVER,))
     rounds = worst(ledger.sums, ledger.participations)
     if first.unit == "client":
-        return Loss(tight.pld(merged(*(grouped(r.multipliers, 1.0) for r in rounds)), delta, adjacency))
+        return Loss(tight.pld(merged(*(grouped(r.noise_multipliers, 1.0) for r in rounds)), delta, adjacency))
     steps = repeated(merged(*map(batches, rounds)), first.copies)
     return Loss(tight.pld(steps, delta, adjacency), remarks(first))
 
@@ -221,10 +221,10 @@ def client_server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
 
 
 def _no_client_level(ledger: Ledger) -> Loss | None:
-    """Give infinity where noise on examples protects no client: bare counts, or batches of unknown size."""
+    """Return infinity where noise on examples protects no client: bare counts, or batches of unknown size."""
     if ledger.counts:
         return Loss(math.inf, (caveats.RAW_COUNT,))
-    if any(r.capacity < 1 or r.held < 1 for r in ledger.sums):
+    if any(r.capacity < 1 or r.client_size < 1 for r in ledger.sums):
         return Loss(math.inf, (caveats.UNKNOWN_BATCH,))
     return None
 

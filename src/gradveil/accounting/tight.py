@@ -32,7 +32,7 @@ _BARE = 0.05
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Give Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), the curve of N(mu, 1) and N(0, 1)."""
+    """Return Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), the curve of N(mu, 1) and N(0, 1)."""
     above, below = log_ndtr(-epsilon / mu + mu / 2), epsilon + log_ndtr(-epsilon / mu - mu / 2)
     return float(math.exp(above) * -math.expm1(min(below - above, 0.0)))
 
@@ -50,12 +50,12 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def pld(steps: Steps, delta: float, adjacency: str = ADD_REMOVE) -> float:
-    """Give epsilon of sampled Gaussian steps; replace-one moves a sum twice as far as add-remove."""
+    """Return epsilon of sampled Gaussian steps; replace-one moves a sum twice as far as add-remove."""
     return pld_of_rounds([tuple(steps)], 1, 1.0, delta, adjacency, secret=False)
 
 
 def pld_with_visible_draws(steps: Steps, delta: float, adjacency: str = ADD_REMOVE) -> float:
-    """Give epsilon where the adversary sees which lots hold the unit: q then only says how often that happens."""
+    """Return epsilon where the adversary sees which lots hold the unit: q then only says how often that happens."""
     if is_noiseless(steps):
         return math.inf
     if all(step.q == 1 for step in steps) or _is_bare(steps):
@@ -72,7 +72,7 @@ def pld_with_visible_draws(steps: Steps, delta: float, adjacency: str = ADD_REMO
 def pld_of_rounds(
     rounds: Sequence[Steps], copies: int, rate: float, delta: float, adjacency: str, secret: bool
 ) -> float:
-    """Give epsilon of rounds, each of which happens to a unit with probability `rate`, independently.
+    """Return epsilon of rounds, each of which happens to a unit with probability `rate`, independently.
 
     secret: whether the draw is hidden (see `hidden`) or seen. Each of `copies` clients is drawn anew.
     """
@@ -123,14 +123,14 @@ def _is_bare(steps: Steps) -> bool:
 
 
 def _mu(steps: Steps, adjacency: str) -> float:
-    """Give mu of steps taken as one Gaussian, as if every unit were in every lot."""
+    """Return mu of steps taken as one Gaussian, as if every unit were in every lot."""
     reach = 2.0 if adjacency == REPLACE_ONE else 1.0
     held = ((step.times, min(step.units, step.most or step.units) / step.z) for step in steps)
     return reach * math.sqrt(math.fsum(times * mu**2 for times, mu in held))
 
 
 def _round(steps: Steps, rate: float, times: int, way: str, interval: float) -> Repeated:
-    """Give one round; its unsampled steps are one Gaussian."""
+    """Return one round; its unsampled steps are one Gaussian."""
     return Repeated(tuple((_single(s, way, interval), s.times) for s in _gathered(steps)), rate, times)
 
 
@@ -154,7 +154,7 @@ def _coarse(counted: Rounds) -> Rounds:
 
 
 def _levels(steps: Steps) -> Callable[[float], float]:
-    """Give the rule that rounds a multiplier down to one of at most 100 levels."""
+    """Return the rule that rounds a multiplier down to one of at most 100 levels."""
     values = np.unique([s.z for s in rounded([s._replace(q=1.0, times=1) for s in steps])[0]])
     return lambda z: float(values[np.searchsorted(values, z, side="right") - 1])
 
@@ -175,7 +175,7 @@ def _epsilon_of_hidden(counted: Rounds, copies: int, rate: float, delta: float, 
 
 
 def _hidden_round(steps: tuple[Step, ...], rate: float, adjacency: str) -> tuple[Curve, ...]:
-    """Give one round's curves in every direction, mixed with its secret draw."""
+    """Return one round's curves in every direction, mixed with its secret draw."""
     if len(steps) == 1 and steps[0].q == 1 and steps[0].units == 1:
         return tuple(_of(steps[0]._replace(q=rate), way) for way in DIRECTIONS[adjacency])
     finer = _interval([(s, s.times) for s in steps])
@@ -206,19 +206,19 @@ def hidden(remove: Losses, add: Losses, rate: float) -> tuple[Curve, Curve]:
 
 
 def losses(steps: Steps, way: str) -> Losses:
-    """Give the losses of all steps in one direction."""
+    """Return the losses of all steps in one direction."""
     coarse = _coarse(Counter({tuple(steps): 1}))
     interval = _interval([(s, s.times) for r in coarse for s in r])
     return compose([_round(r, 1.0, n, way, interval) for r, n in coarse.items()])
 
 
 def _spread(step: Step) -> float:
-    """Give the order of magnitude by which one release's loss varies: q / z for one unit."""
+    """Return the order of magnitude by which one release's loss varies: q / z for one unit."""
     return step.q * step.units / step.z
 
 
 def _fineness(kinds: int) -> float:
-    """Give the width of a cell in units of a loss's spread; 0.04 overstates epsilon by 0.02 %, 0.12 by 0.15 %."""
+    """Return the width of a cell in units of a loss's spread; 0.04 overstates epsilon by 0.02 %, 0.12 by 0.15 %."""
     return 0.04 if kinds <= 10 else 0.12
 
 

@@ -78,7 +78,7 @@ class Attack(Protocol):
         """Raise BadInput if the leak lacks what the attack needs."""
 
     def prepared(self, leak: Leak, key: Array) -> "Attack":
-        """Give the attack ready for leaks of this stage and these parameters: itself, unless it has to learn."""
+        """Return the attack ready for leaks of this stage and these parameters: itself, unless it has to learn."""
 
     def __call__(self, leak: Leak, key: Array) -> Found:
         """Attack one leak from one start."""

@@ -23,7 +23,7 @@ def _total(tree: Tree) -> Array:
 
 
 def inner(a: Tree, b: Tree, weights: Tree) -> Array:
-    """Give the sum over coordinates of weights a b."""
+    """Return the sum over coordinates of weights a b."""
     return _total(jax.tree.map(lambda u, v, w: w * u * v, a, b, weights))
 
 

@@ -13,7 +13,7 @@ from gradveil.tree import Array
 
 
 def log_likelihoods(leak: Leak, x: Host, y: Host) -> Host:
-    """Give log p(readings | candidate) of n candidates, up to a constant: x [n, L B, ...], y [n, L B] -> [n].
+    """Return log p(readings | candidate) of n candidates, up to a constant: x [n, L B, ...], y [n, L B] -> [n].
 
     A candidate is everything behind a reading: the adversary is granted the other examples of the batch.
     """
@@ -24,7 +24,7 @@ def log_likelihoods(leak: Leak, x: Host, y: Host) -> Host:
 def _scores(stage: Stage, readings: Reading, x: Array, y: Array) -> Array:
     def of(candidate: tuple[Array, Array]) -> Array:
         def under(reading: Reading) -> Array:
-            shown = stage.replay(reading.params, reading.memory, *candidate)
+            shown = stage.replay(reading.params, reading.clip_state, *candidate)
             return likelihood(reading.gradient, shown, reading.std)
 
         return jnp.sum(jax.lax.map(under, readings))
@@ -34,5 +34,5 @@ def _scores(stage: Stage, readings: Reading, x: Array, y: Array) -> Array:
 
 
 def bound(mu: float, n: int) -> float:
-    """Give the largest success against a mu-GDP release with n equally likely candidates: Phi(Phi^-1(1/n) + mu)."""
+    """Return the largest success against a mu-GDP release with n equally likely candidates: Phi(Phi^-1(1/n) + mu)."""
     return float(norm.cdf(norm.ppf(1 / n) + mu))

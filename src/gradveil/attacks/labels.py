@@ -35,7 +35,7 @@ class Granted:
     """The labels are known, as some papers assume."""
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
-        """Give them; a leak without labels is refused."""
+        """Return them; a leak without labels is refused."""
         if leak.labels is None:
             raise BadInput("leak: holds no labels, and this attack needs to be told them")
         return np.resize(leak.labels, n)
@@ -113,7 +113,7 @@ INFERENCES = {"sign": Sign(), "row-sums": RowSums(), "corrected": Counts(), "mat
 
 
 def likelihood(read: Tree, guessed: Tree, std: Tree) -> Array:
-    """Give log p(read | guessed) up to what does not depend on the guess; noise 0 counts as a small one."""
+    """Return log p(read | guessed) up to what does not depend on the guess; noise 0 counts as a small one."""
     d = tree.size(read)
     floor = 1e-3 * jnp.sqrt(sum(jnp.sum(jnp.square(a)) for a in jax.tree.leaves(read)) / d) + 1e-12
     terms = jax.tree.map(lambda y, g, s: jnp.sum(jnp.square((y - g) / jnp.maximum(s, floor))), read, guessed, std)
@@ -122,7 +122,7 @@ def likelihood(read: Tree, guessed: Tree, std: Tree) -> Array:
 
 
 def beliefs(leak: Leak) -> Host:
-    """Give the share of each class that the readings make believable, float [classes], adding up to 1.
+    """Return the share of each class that the readings make believable, float [classes], adding up to 1.
 
     One example: p(c | read) by the likelihood of each class's typical reading, every class alike beforehand. Several:
     the mix of classes nearest to what was read.
@@ -139,7 +139,7 @@ def _class_scores(reading: Reading, typical: Tree) -> Array:
 
 
 def typical_gradients(leak: Leak) -> Tree:
-    """Give the mean reading of each class over public examples, leaves [classes, ...]; zeros where there are none.
+    """Return the mean reading of each class over public examples, leaves [classes, ...]; zeros where there are none.
 
     The same for all leaks of one stage and the same parameters, so it is kept beside the public examples.
     """
@@ -147,30 +147,30 @@ def typical_gradients(leak: Leak) -> Tree:
     place = (leak.stage, id(reading.params))
     if place not in leak.public.memo:
         rows = np.concatenate([np.flatnonzero(y == c)[:PER_CLASS] for c in range(leak.stage.classes)])
-        made = _class_gradients(leak.stage, reading.params, reading.memory, x[rows], y[rows])
+        made = _class_gradients(leak.stage, reading.params, reading.clip_state, x[rows], y[rows])
         leak.public.memo[place] = (reading.params, jax.tree.map(np.asarray, made))
     return leak.public.memo[place][1]
 
 
 @partial(jax.jit, static_argnums=0)
-def _class_gradients(stage: Stage, params: Tree, memory: Tree, x: Array, y: Array) -> Tree:
+def _class_gradients(stage: Stage, params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:
     belongs = jax.nn.one_hot(y, stage.classes).T
     shares = belongs / jnp.maximum(jnp.sum(belongs, axis=1, keepdims=True), 1.0)
     if stage.steps > 1:  # the mechanism wants a whole sequence of batches, of which one example is no part
         lot = per_example_gradients(stage.model, params, x, y)
     else:
-        lot = jax.lax.map(partial(_batch_of_copies, stage, params, memory), (x, y))
+        lot = jax.lax.map(partial(_batch_of_copies, stage, params, clip_state), (x, y))
     return jax.tree.map(lambda a: jnp.tensordot(shares, a, 1), lot)
 
 
-def _batch_of_copies(stage: Stage, params: Tree, memory: Tree, example: tuple[Array, Array]) -> Tree:
+def _batch_of_copies(stage: Stage, params: Tree, clip_state: Tree, example: tuple[Array, Array]) -> Tree:
     """Replay a batch of one example B times over: what the mechanism makes of a class, clips of updates included."""
     x, y = (jnp.repeat(part[None], stage.batch, axis=0) for part in example)
-    return stage.replay(params, memory, x, y)
+    return stage.replay(params, clip_state, x, y)
 
 
 def unmix(leak: Leak, features: "Features") -> Host:
-    """Give each class's share of the examples: the non-negative mix of typical gradients nearest to what was read.
+    """Return each class's share of the examples: the non-negative mix of typical gradients nearest to what was read.
 
     Shares add up to 1: a heavy extra row says so. Without it the mix is not determined, since the class gradients
     p - e_c of the last layer, weighted by p itself, add up to nothing. A reading with no numbers says nothing.
@@ -186,7 +186,7 @@ def unmix(leak: Leak, features: "Features") -> Host:
 
 
 def reading_of(leak: Leak) -> Reading:
-    """Give the fused reading; what is no number in it says nothing."""
+    """Return the fused reading; what is no number in it says nothing."""
     reading = merged(leak)
     gradient, std = jax.tree.map(partial(np.nan_to_num, posinf=0.0, neginf=0.0), (reading.gradient, reading.std))
     return reading._replace(gradient=gradient, std=std)
@@ -196,7 +196,7 @@ class Features(Protocol):
     """A map from a lot of gradients to rows [n, features], given the reading that they are compared with."""
 
     def __call__(self, lot: Tree, reading: Reading) -> Host:
-        """Give one row a unit."""
+        """Return one row a unit."""
 
 
 def _column_sums(stage: Stage, lot: Tree, reading: Reading) -> Host:
@@ -216,7 +216,7 @@ def _every_coordinate(lot: Tree, reading: Reading) -> Host:
 
 
 def _most(scores: Host, n: int) -> Host:
-    """Give the n classes of the smallest scores; beyond the number of classes, the smallest again."""
+    """Return the n classes of the smallest scores; beyond the number of classes, the smallest again."""
     order = np.argsort(scores, kind="stable")
     return np.resize(order, n)
 

@@ -130,7 +130,7 @@ def _shorten(s: _Search, trial: Array, loss: Array, slope: Array) -> _Search:
 
 
 def _direction(slope: Array, moves: Array, turns: Array, pairs: Array) -> Array:
-    """Give -H slope by the two-loop recursion over the remembered pairs, newest first and then oldest first."""
+    """Return -H slope by the two-loop recursion over the remembered pairs, newest first and then oldest first."""
     memory = moves.shape[0]
     held = jnp.minimum(pairs, memory)
     weight = 1.0 / jnp.maximum(jnp.sum(moves * turns, axis=1), 1e-30)

@@ -33,7 +33,7 @@ class Reading(NamedTuple):
     """
 
     params: Tree
-    memory: Tree
+    clip_state: Tree
     gradient: Tree
     std: Tree
 
@@ -137,7 +137,7 @@ def fused(leak: Leak) -> Reading:
 
 
 def merged(leak: Leak) -> Reading:
-    """Give the first of the fused readings: all there are, where they were taken at the same parameters."""
+    """Return the first of the fused readings: all there are, where they were taken at the same parameters."""
     first: Reading = jax.tree.map(lambda a: a[0], fused(leak))
     return first
 
@@ -147,12 +147,12 @@ def _mean(group: list[Reading]) -> Reading:
     gradient = jax.tree.map(lambda *leaves: np.sum(leaves, axis=0) / np.float32(count), *(r.gradient for r in group))
     stds = [noise_std(r) for r in group]
     std = jax.tree.map(lambda *leaves: np.sqrt(np.sum(np.square(leaves), axis=0)) / np.float32(count), *stds)
-    params, memory = jax.tree.map(np.asarray, (group[0].params, group[0].memory))
-    return Reading(params, memory, gradient, std)
+    params, clip_state = jax.tree.map(np.asarray, (group[0].params, group[0].clip_state))
+    return Reading(params, clip_state, gradient, std)
 
 
 def noise_std(reading: Reading) -> Tree:
-    """Give the noise of a reading; where it is not known, what the release itself shows: sqrt(mean of squares).
+    """Return the noise of a reading; where it is not known, what the release itself shows: sqrt(mean of squares).
 
     Over d coordinates that is right to about 1 / sqrt(2 d), as long as the noise outweighs the signal.
     """
@@ -162,7 +162,7 @@ def noise_std(reading: Reading) -> Tree:
 
 
 def last_layer(stage: Stage, gradient: Tree) -> tuple[Host, Host | None]:
-    """Give the gradient of the last dense layer, [inputs, classes], and of its bias [classes] if it has one."""
+    """Return the gradient of the last dense layer, [inputs, classes], and of its bias [classes] if it has one."""
     leaves = jax.tree.leaves(gradient)
     if leaves[-1].ndim == 1 and len(leaves) > 1 and leaves[-2].ndim == 2 and leaves[-2].shape[1] == stage.classes:
         return leaves[-2], leaves[-1]

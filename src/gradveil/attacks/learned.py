@@ -25,7 +25,7 @@ LARGEST = 100_000_000
 """Values of public gradients that are held at once (400 MB)."""
 
 
-class Trained(NamedTuple):
+class TrainedNet(NamedTuple):
     """What was learned: the origin and directions of gradients, the scale along each, the network and the mean."""
 
     origin: Array
@@ -51,7 +51,7 @@ class Learned:
     rate: float = 1e-3
     labels: Labels = field(default_factory=MatchedFilter)
     restarts: int = 1
-    trained: Trained | None = field(default=None, compare=False)
+    trained: TrainedNet | None = field(default=None, compare=False)
 
     def refuse(self, leak: Leak) -> None:
         """Refuse what one network cannot learn: readings of several examples, or at several parameters."""
@@ -82,7 +82,7 @@ class Learned:
 
 
 def _std(reading: Reading) -> Array:
-    """Give the noise as one row [1, d]; where there is none, 1 leaves the gradient as it is."""
+    """Return the noise as one row [1, d]; where there is none, 1 leaves the gradient as it is."""
     spread = jax.tree.map(lambda s, g: jnp.broadcast_to(s, g.shape), reading.std, reading.gradient)
     row = tree.flat(tree.lot_of_one(spread))
     return jnp.where(row > 0, row, 1.0)
@@ -95,29 +95,31 @@ def _whitened(rows: Array, std: Array) -> Array:
 
 @partial(jax.jit, static_argnums=0)
 def _shown(stage: Stage, reading: Reading, x: Array, y: Array) -> Array:
-    """Give the noiseless readings of examples, one row each, [n, d]."""
+    """Return the noiseless readings of examples, one row each, [n, d]."""
 
     def one(example: tuple[Array, Array]) -> Array:
-        shown = stage.replay(reading.params, reading.memory, example[0][None], example[1][None])
+        shown = stage.replay(reading.params, reading.clip_state, example[0][None], example[1][None])
         return tree.flat(tree.lot_of_one(shown))[0]
 
     rows: Array = jax.lax.map(one, (x, y))
     return rows
 
 
-def _train(attack: Learned, gradients: Array, x: Array, noisy: bool, key: Array) -> Trained:
+def _train(attack: Learned, gradients: Array, x: Array, noisy: bool, key: Array) -> TrainedNet:
     """Fit the projection and the network."""
     origin = gradients.mean(axis=0)
     directions = _directions(gradients - origin, attack.kept)
     features = (gradients - origin) @ directions
     scale = jnp.sqrt(jnp.var(features, axis=0) + (1.0 if noisy else 0.0)) + 1e-12
-    begun = Trained(origin, directions, scale, _network(attack).init(key, (features.shape[1],), x.shape[1]), x.mean(0))
+    begun = TrainedNet(
+        origin, directions, scale, _network(attack).init(key, (features.shape[1],), x.shape[1]), x.mean(0)
+    )
     held = len(x) // 10
     return _descend(attack, begun, features, x, held, noisy, key)
 
 
 def _directions(centred: Array, kept: int) -> Array:
-    """Give the principal directions of rows [n, d] as columns [d, k], through the smaller n x n matrix of products."""
+    """Return the principal directions of rows [n, d] as columns [d, k], by the smaller n x n matrix of products."""
     rows = centred[: 4 * kept]
     values, vectors = jnp.linalg.eigh(rows @ rows.T)
     k = min(kept, len(rows) - 1)
@@ -129,17 +131,19 @@ def _network(attack: Learned) -> Mlp:
     return Mlp(hidden=(attack.hidden,), bias=True)
 
 
-def _features(trained: Trained, rows: Array) -> Array:
+def _features(trained: TrainedNet, rows: Array) -> Array:
     return (rows - trained.origin) @ trained.directions
 
 
-def _answer(attack: Learned, trained: Trained, features: Array) -> Array:
-    """Give the guesses [n, p] for features [n, k]: the public mean plus what the network makes of them."""
+def _answer(attack: Learned, trained: TrainedNet, features: Array) -> Array:
+    """Return the guesses [n, p] for features [n, k]: the public mean plus what the network makes of them."""
     moved = jax.vmap(partial(_network(attack).apply, trained.network))(features / trained.scale)
     return trained.mean + moved
 
 
-def _descend(attack: Learned, begun: Trained, features: Array, x: Array, held: int, noisy: bool, key: Array) -> Trained:
+def _descend(
+    attack: Learned, begun: TrainedNet, features: Array, x: Array, held: int, noisy: bool, key: Array
+) -> TrainedNet:
     """Minimise the mean squared error with fresh noise at every step; keep the best stage on held-out examples."""
     rule = optax.adam(attack.rate)
 

@@ -99,7 +99,7 @@ class Matching:
         )
 
 
-def _never_replayed(params: Tree, memory: Tree, x: Array, y: Array) -> Tree:
+def _never_replayed(params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:
     raise AssertionError("this attack matches plain gradients")
 
 
@@ -168,15 +168,15 @@ def _loss(attack: Matching, stage: Stage, readings: Reading, known: Known, guess
 
 
 def _gradient(attack: Matching, stage: Stage, reading: Reading, known: Known, x: Array, logits: Array) -> Tree:
-    """Give what the guess would have shown: through the mechanism, or as the plain gradient of one batch."""
+    """Return what the guess would have shown: through the mechanism, or as the plain gradient of one batch."""
     if attack._exactly(stage):
-        return stage.replay(reading.params, reading.memory, x, known.labels)
+        return stage.replay(reading.params, reading.clip_state, x, known.labels)
     targets = jax.nn.softmax(logits) if logits.shape[1] else jax.nn.one_hot(known.labels, stage.classes)
     return soft_gradient(stage, reading.params, x, targets)
 
 
 def soft_gradient(stage: Stage, params: Tree, x: Array, targets: Array) -> Tree:
-    """Give the gradient of the mean cross-entropy of n examples with label shares [n, classes]."""
+    """Return the gradient of the mean cross-entropy of n examples with label shares [n, classes]."""
 
     def loss(p: Tree) -> Array:
         logits = jax.vmap(partial(stage.model.apply, p))(x)

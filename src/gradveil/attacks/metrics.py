@@ -12,19 +12,19 @@ from gradveil.attacks.leak import Column, Host
 
 
 def rmse(guess: Host, truth: Host) -> Host:
-    """Give the root of the mean squared difference of each example, [n, ...] twice -> [n]."""
+    """Return the root of the mean squared difference of each example, [n, ...] twice -> [n]."""
     squares = np.square(guess.astype(np.float64) - truth).reshape(len(truth), -1)
     errors: Host = np.sqrt(squares.mean(axis=1))
     return errors
 
 
 def psnr(error: float) -> float:
-    """Give -20 log10(RMSE), the peak signal-to-noise ratio in dB of pictures in [0, 1]; at most 100."""
+    """Return -20 log10(RMSE), the peak signal-to-noise ratio in dB of pictures in [0, 1]; at most 100."""
     return min(100.0, -20 * math.log10(max(error, 1e-5)))
 
 
 def ssim(guess: Host, truth: Host, side: int = 7) -> float:
-    """Give the structural similarity of two pictures [h, w, c] in [0, 1], over windows of side x side, 1 if equal.
+    """Return the structural similarity of two pictures [h, w, c] in [0, 1], over windows of side x side, 1 if equal.
 
     mean over windows and channels of (2 m_a m_b + k1)(2 cov + k2) / ((m_a^2 + m_b^2 + k1)(v_a + v_b + k2)),
     k1 = 0.01^2, k2 = 0.03^2, with unbiased variances; windows lie wholly inside the picture.
@@ -63,7 +63,7 @@ def nearest(guess: Host, truth: Host, others: Host) -> bool:
 
 
 def overlap(found: Host, true: Host, classes: int) -> float:
-    """Give the share of labels that agree if order does not matter: sum_c min(share found, share true)."""
+    """Return the share of labels that agree if order does not matter: sum_c min(share found, share true)."""
     shares = [np.bincount(labels, minlength=classes) / len(labels) for labels in (found, true)]
     return float(np.minimum(*shares).sum())
 
@@ -84,7 +84,7 @@ def _right(guess: Host, truth: Host, deviation: float) -> bool:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Give the 95 % interval of a mean by Student's t; None for fewer than two values."""
+    """Return the 95 % interval of a mean by Student's t; None for fewer than two values."""
     n = len(values)
     if n < 2:
         return None

@@ -45,7 +45,7 @@ class Ordered:
 @partial(jax.jit, static_argnums=(0, 1))
 def _improve(stage: Stage, sweeps: int, reading: Reading, means: Array, labels: Array) -> Array:
     def fit(guess: Array) -> Array:
-        shown = stage.replay(reading.params, reading.memory, means[guess], guess)
+        shown = stage.replay(reading.params, reading.clip_state, means[guess], guess)
         return likelihood(reading.gradient, shown, reading.std)
 
     def visit(guess: Array, place: Array) -> tuple[Array, None]:

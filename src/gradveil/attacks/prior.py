@@ -24,13 +24,13 @@ class Prior(Protocol):
         """Refuse examples for which the prior has no meaning."""
 
     def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Give z for a first guess x."""
+        """Return z for a first guess x."""
 
     def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Give the guess that z stands for."""
+        """Return the guess that z stands for."""
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
-        """Give -log p up to a constant, a scalar."""
+        """Return -log p up to a constant, a scalar."""
 
     def keep(self, z: Array, known: Known) -> Array:
         """Bring z back to where it may be."""
@@ -47,11 +47,11 @@ class Anything:
         """Any example will do."""
 
     def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Give x: a guess is its own values."""
+        """Return x: a guess is its own values."""
         return x
 
     def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Give z: a guess is its own values."""
+        """Return z: a guess is its own values."""
         return z
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
@@ -74,11 +74,11 @@ class Box:
         """Any example will do."""
 
     def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Give x: a guess is its own values."""
+        """Return x: a guess is its own values."""
         return x
 
     def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Give z: a guess is its own values."""
+        """Return z: a guess is its own values."""
         return z
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
@@ -106,11 +106,11 @@ class TotalVariation:
         """Any example will do."""
 
     def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Give x: a guess is its own values."""
+        """Return x: a guess is its own values."""
         return x
 
     def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Give z: a guess is its own values."""
+        """Return z: a guess is its own values."""
         return z
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
@@ -151,7 +151,7 @@ class Gaussian:
         return known.centre + coloured.reshape(z.shape)
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
-        """Give ||z||^2 / 2."""
+        """Return ||z||^2 / 2."""
         return jnp.sum(jnp.square(z)) / 2
 
     def keep(self, z: Array, known: Known) -> Array:
@@ -194,7 +194,7 @@ class Levels:
         return jnp.concatenate(parts, axis=1)
 
     def cost(self, z: Array, x: Array, known: Known) -> Array:
-        """Give ||z||^2 / 2."""
+        """Return ||z||^2 / 2."""
         return jnp.sum(jnp.square(z)) / 2
 
     def keep(self, z: Array, known: Known) -> Array:

@@ -31,7 +31,7 @@ class Known(NamedTuple):
 
 
 def class_means(leak: Leak) -> Host:
-    """Give the public mean of each class [classes, ...]; the mean of all where a class has no public example."""
+    """Return the public mean of each class [classes, ...]; the mean of all where a class has no public example."""
     x, y = leak.public.x, leak.public.y
     mean = x.mean(axis=0)
     return np.stack([x[y == c].mean(axis=0) if np.any(y == c) else mean for c in range(leak.stage.classes)])

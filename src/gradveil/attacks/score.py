@@ -36,7 +36,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SuccessRule:
     """When a guess counts as a success, and what that means; `ever`: at any moment rather than at the end."""
 
     meaning: str
@@ -44,20 +44,20 @@ class Rule:
     ever: bool = False
 
 
-RULES: dict[str, Rule] = {
-    "default": Rule("RMSE of the clamped guess at most 0.1 (20 dB)", lambda m: m.error <= 0.1),
-    "paper": Rule(
+RULES: dict[str, SuccessRule] = {
+    "default": SuccessRule("RMSE of the clamped guess at most 0.1 (20 dB)", lambda m: m.error <= 0.1),
+    "paper": SuccessRule(
         "RMSE of the unclamped guess below 0.6 within 300 iterations: reproduces the paper's Y and N, and the mean "
         "picture passes it",
         lambda m: m.unclamped < 0.6 and m.iterations <= 300,
         ever=True,
     ),
-    "loss": Rule("distance between the gradients at most 1e-4, which needs no truth", lambda m: m.loss <= 1e-4),
+    "loss": SuccessRule("distance between the gradients at most 1e-4, which needs no truth", lambda m: m.loss <= 1e-4),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VictimScore:
     """One victim, judged. Errors are means over its examples; rates are shares of them.
 
     iterations and evaluations: to the first snapshot that passes the rule, or all that were spent where none does.
@@ -87,7 +87,7 @@ class Verdict:
     seconds: float
 
 
-def judge(found: Found, truth: Truth, leak: Leak, rule: Rule) -> Verdict:
+def judge(found: Found, truth: Truth, leak: Leak, rule: SuccessRule) -> VictimScore:
     """Judge the last guess of an attack; guesses are paired with the truth by least squares."""
     low, high = limits(leak)
     last = np.clip(np.nan_to_num(found.x[-1]), low, high)
@@ -100,7 +100,7 @@ def judge(found: Found, truth: Truth, leak: Leak, rule: Rule) -> Verdict:
     reached = passed.index(True) if success else len(moments) - 1
     prior = np.sort(rmse(np.broadcast_to(prior_guess(leak), truth.x.shape), truth.x))[: len(mine)]
     others = leak.public.x[:1000]
-    return Verdict(
+    return VictimScore(
         success=success,
         rmse=float(errors.mean()),
         mse=float(np.square(errors).mean()),
@@ -125,14 +125,14 @@ def judge(found: Found, truth: Truth, leak: Leak, rule: Rule) -> Verdict:
 
 
 def limits(leak: Leak) -> tuple[Host, Host]:
-    """Give the range that guesses are clamped to: [0, 1] for pictures, that of public examples for tables."""
+    """Return the range that guesses are clamped to: [0, 1] for pictures, that of public examples for tables."""
     if len(leak.stage.shape) == 3:
         return np.zeros(1, np.float32), np.ones(1, np.float32)
     return leak.public.x.min(axis=0), leak.public.x.max(axis=0)
 
 
 def prior_guess(leak: Leak) -> Host:
-    """Give what an attacker who reads nothing would answer: the public mean, or for tables the marginal modes."""
+    """Return what an attacker who reads nothing would answer: the public mean, or for tables the marginal modes."""
     mean: Host = leak.public.x.mean(axis=0)
     if not leak.stage.columns:
         return mean
@@ -162,7 +162,7 @@ def _class_means(leak: Leak, labels: Host) -> Host:
 
 
 def _usual_labels(leak: Leak, n: int) -> Host:
-    """Give n labels in the public proportions of the classes: what an attacker who reads nothing would say."""
+    """Return n labels in the public proportions of the classes: what an attacker who reads nothing would say."""
     return listed(np.bincount(leak.public.y, minlength=leak.stage.classes) / len(leak.public.y), n)
 
 
@@ -205,8 +205,8 @@ ROUNDING = 1e-6
 """A gain that is no more than the order of summation."""
 
 
-def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Give means over victims, the gain with its 95 % interval, and what both notions of resilience say."""
+def summary(verdicts: Sequence[VictimScore]) -> dict[str, Any]:
+    """Return means over victims, the gain with its 95 % interval, and what both notions of resilience say."""
 
     def mean(name: str) -> float | None:
         values = [getattr(v, name) for v in verdicts if getattr(v, name) is not None]

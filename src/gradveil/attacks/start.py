@@ -57,7 +57,7 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantStart:
     """Every value the same: a plain grey picture."""
 
     value: float = 0.5
@@ -82,4 +82,4 @@ class ClassMean:
         return known.class_means[known.labels] + self.spread * jax.random.normal(key, (n, *shape))
 
 
-STARTS = (Uniform(), Normal(), Tiles(2), Tiles(4), Constant(0.5), ClassMean())
+STARTS = (Uniform(), Normal(), Tiles(2), Tiles(4), ConstantStart(0.5), ClassMean())

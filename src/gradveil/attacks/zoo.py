@@ -44,27 +44,31 @@ LEARNED = Learned()
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedAttack:
     """A named attack and what it means, for listings."""
 
     value: Attack
     meaning: str
 
 
-ATTACKS: dict[str, Entry] = {
+ATTACKS: dict[str, NamedAttack] = {
     entry.value.name: entry
     for entry in (
-        Entry(DLG, "match the gradient in squared L2 by L-BFGS from normal noise, the label unknown (Zhu et al.)"),
-        Entry(IDLG, "DLG with the label from the sign of the last layer's gradient (Zhao et al.)"),
-        Entry(CPL, "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)"),
-        Entry(GRADINV, "match the direction only, smooth and boxed, by signed Adam (Geiping et al.)"),
-        Entry(ANALYTIC, "divide the gradient of a dense first layer by that of its bias; exact for one example"),
-        Entry(MAP, "the likeliest example under the true noise, through the clip, with a prior from public examples"),
-        Entry(
+        NamedAttack(
+            DLG, "match the gradient in squared L2 by L-BFGS from normal noise, the label unknown (Zhu et al.)"
+        ),
+        NamedAttack(IDLG, "DLG with the label from the sign of the last layer's gradient (Zhao et al.)"),
+        NamedAttack(CPL, "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)"),
+        NamedAttack(GRADINV, "match the direction only, smooth and boxed, by signed Adam (Geiping et al.)"),
+        NamedAttack(ANALYTIC, "divide the gradient of a dense first layer by that of its bias; exact for one example"),
+        NamedAttack(
+            MAP, "the likeliest example under the true noise, through the clip, with a prior from public examples"
+        ),
+        NamedAttack(
             UNROLLED,
             "MAP from class means, for updates: through up to 20 local steps; one big batch beyond",
         ),
-        Entry(TABLE, "MAP for table rows: levels as shares, numbers within their range"),
-        Entry(LEARNED, "a small network from the noisy gradient to the example, trained on public examples"),
+        NamedAttack(TABLE, "MAP for table rows: levels as shares, numbers within their range"),
+        NamedAttack(LEARNED, "a small network from the noisy gradient to the example, trained on public examples"),
     )
 }

@@ -18,7 +18,7 @@ LEAST_SIGMA, MOST_SIGMA, LEAST_RATE = 1e-2, 1e6, 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Query:
     """What is asked: sigma_0 (and where it decays to), B / |D_i|, T rounds of L local steps.
 
     participations: how often the busiest client takes part, all rounds if not said. client_rate: K / N. Of batch and
@@ -86,13 +86,13 @@ class Question:
         return math.ceil(self.batch / self.rate * (1 - 1e-12))
 
     def _expected(self) -> float:
-        """Give the mean size of a batch; a half where it is not known, which is no batch."""
+        """Return the mean size of a batch; a half where it is not known, which is no batch."""
         if self.batch is not None:
             return float(self.batch)
         return round(self.rate * self.client_size, 9) if self.client_size is not None else 0.5
 
     def _capacity(self) -> int:
-        """Give the most examples that a batch can hold, 0 if that is not known."""
+        """Return the most examples that a batch can hold, 0 if that is not known."""
         if not self.held:
             return 0
         largest = min(self.held, math.ceil(self._expected()))
@@ -107,16 +107,16 @@ class Question:
             raise BadInput(f"sigma_end = {self.sigma_end}: must lie between 0 and sigma = {self.sigma}")
 
     def sigmas(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-        """Give sigma of every round and step [T, L]."""
+        """Return sigma of every round and step [T, L]."""
         end = self.sigma_end if self.sigma_end is not None else 0.0 if self.decay == "cyclic" else min(4.85, self.sigma)
         return decay(self.decay, self.sigma, end).sigmas(self.rounds, self.local_steps)
 
     def plain_steps(self) -> tuple[Step, ...]:
-        """Give the event as the paper counts it: T L steps at rate q, with multiplier sigma."""
+        """Return the event as the paper counts it: T L steps at rate q, with multiplier sigma."""
         return grouped(self.sigmas().ravel().tolist(), self.rate)
 
     def ledger(self) -> Ledger:
-        """Give the releases of such a run at the example surface."""
+        """Return the releases of such a run at the example surface."""
         touches = (
             self.local_steps
             if self.sampling != "fixed-pass"
@@ -133,7 +133,7 @@ class Question:
             draw=self.draw,
             expected=self._expected(),
             capacity=self._capacity(),
-            held=self.held,
+            client_size=self.held,
             share=False,
             example_sampling=self.sampling,
             example_rate=self.rate,

@@ -8,7 +8,7 @@ from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
 from gradveil.accounting.threats import THREATS, guarantees, presumed
 from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
-from gradveil.calibration.query import Question
+from gradveil.calibration.query import Query
 from gradveil.cli.output import emit_json, table
 from gradveil.cli.run_summary import show_guarantees, show_presumed
 from gradveil.errors import BadInput, shown
@@ -42,7 +42,7 @@ def account(
     """Say what noise and sampling cost: by every accountant, and against every adversary."""
     total, length = counts(steps, rounds, local_steps)
     threats = check(delta, adjacency, threat_model)
-    question = Question(
+    question = Query(
         sigma=sigma,
         rate=q,
         rounds=total,

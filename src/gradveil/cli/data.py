@@ -8,7 +8,7 @@ import typer
 
 from gradveil.cli.output import emit_json, table
 from gradveil.data import sources
-from gradveil.errors import AnswerIsNo
+from gradveil.errors import RunFailed
 
 app = typer.Typer(help="Datasets: list, fetch, verify, or say where they lie.", no_args_is_help=True)
 
@@ -74,7 +74,7 @@ def verify(names: Names = None, data_dir: DataDir = None, as_json: AsJson = Fals
     _show(as_json, answer, ["name", "file", "state"], rows)
     wrong = [check for found in checks.values() for check in found if check.actual is not None and not check.ok]
     if wrong:
-        raise AnswerIsNo(
+        raise RunFailed(
             f"{wrong[0].file} is not the published file: {wrong[0].actual} where {wrong[0].expected} is expected"
             + (f" (and {len(wrong) - 1} more files differ)" if len(wrong) > 1 else "")
         )

@@ -33,7 +33,7 @@ def say(sentence: str) -> None:
 
 
 def run_folder(out: Path | None, plan_file: Path | None, resume: bool) -> Path:
-    """Give the folder of a run that is new, or that is to be gone on with."""
+    """Return the folder of a run that is new, or that is to be gone on with."""
     if out is None:
         raise BadInput("out: name the run folder")
     there = (out / store.PLAN).exists()
@@ -53,14 +53,14 @@ def plan_of(path: Path | None, data_dir: Path | None) -> Plan:
 
 
 def existing(name: str, path: Path) -> Path:
-    """Give the whole path of a file that is there."""
+    """Return the whole path of a file that is there."""
     if not path.exists():
         raise BadInput(f"{name} = {str(path)!r}: does not exist")
     return path.resolve()
 
 
 def checked_keys(folder: Path) -> Path:
-    """Give the whole path of a folder of credentials."""
+    """Return the whole path of a folder of credentials."""
     from gradveil.engines.flower import credentials
 
     for name in (credentials.CA, credentials.SERVER, credentials.SERVER_KEY):

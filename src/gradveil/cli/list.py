@@ -25,7 +25,7 @@ def show(
 
 
 def listings() -> dict[str, dict[str, str]]:
-    """Give every listing: name -> meaning."""
+    """Return every listing: name -> meaning."""
     return {
         "methods": {name: entry.meaning for name, entry in METHODS.items()},
         "attacks": {name: entry.meaning for name, entry in ATTACKS.items()},

@@ -7,7 +7,7 @@ import typer
 
 from gradveil.__about__ import __version__
 from gradveil.cli.verbs import Verbs
-from gradveil.errors import AnswerIsNo, BadInput, machine_errors, shown
+from gradveil.errors import BadInput, RunFailed, machine_errors, shown
 
 app = typer.Typer(
     cls=Verbs,
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except BadInput as error:
         return _say(str(error), 2)
-    except AnswerIsNo as error:
+    except RunFailed as error:
         return _say(str(error), 1)
     except _UsageError as error:
         return _refuse(error)

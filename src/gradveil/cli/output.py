@@ -26,7 +26,7 @@ def table(title: str | None, columns: list[str], rows: list[list[str]]) -> None:
 
 
 def console() -> Console:
-    """Give a console on standard output; piped output is wide rather than wrapped at 80."""
+    """Return a console on standard output; piped output is wide rather than wrapped at 80."""
     return Console() if sys.stdout.isatty() else Console(width=160)
 
 

@@ -7,7 +7,7 @@ import typer
 from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
 from gradveil.accounting.threats import is_presumption
 from gradveil.accounting.tight import ADD_REMOVE
-from gradveil.calibration.query import Question
+from gradveil.calibration.query import Query
 from gradveil.calibration.solver import MOST_ROUNDS, Target, curve, solve_decay, solve_rounds, solve_sigma
 from gradveil.cli.account import check
 from gradveil.cli.choices import pick
@@ -50,7 +50,7 @@ def plan(
         raise BadInput("threat_model = 'client': name client-central or client-server, since one target is solved for")
     rule = _paper_rule(clip, sigma, s_dyn)
     target = Target(target_epsilon, delta, adjacency, threat[0])
-    asked = Question(
+    asked = Query(
         sigma=sigma,
         rate=q,
         rounds=rounds,
@@ -72,12 +72,12 @@ def plan(
 
 
 def _paper_rule(clip: float, sigma: float, s_dyn: float | None) -> float | None:
-    """Give the paper's rule for the first noise scale, sigma_0 >= C sigma / S_dyn."""
+    """Return the paper's rule for the first noise scale, sigma_0 >= C sigma / S_dyn."""
     real("clip", clip)
     return None if s_dyn is None else clip * sigma / real("s_dyn", s_dyn)
 
 
-def _answer(found: Question, target: Target, solve: str, rule: float | None) -> dict[str, Any]:
+def _answer(found: Query, target: Target, solve: str, rule: float | None) -> dict[str, Any]:
     sigmas = found.sigmas()
     return {
         "solve": solve,

@@ -63,7 +63,7 @@ def show_presumed(figures: list[dict[str, Any]]) -> None:
 
 
 def _mind(held: dict[str, Any]) -> str:
-    """Give the sentence that matters most where a number is missing or gives less credit than one might expect."""
+    """Return the sentence that matters most where a number is missing or gives less credit than one might expect."""
     if not held["finite"]:
         return words.reason(held)
     return next((caveat for caveat in held["caveats"] if caveat == NOT_HIDDEN), "")

@@ -49,7 +49,7 @@ def serve(
 
 
 def _hosts(host: str, port: int, token: Token) -> frozenset[str] | None:
-    """Give the Host headers that are answered; who chose a token may know this machine by any name, as proxies do."""
+    """Return the Host headers that are answered; who chose a token may know this machine by any name, as proxies do."""
     if token.own:
         return None
     names = {host, *LOOPBACK, "[::1]"}
@@ -67,7 +67,7 @@ def _announce(folder: Path, place: str, token: Token) -> None:
 
 
 def _folder(given: Path | None) -> Path:
-    """Give the folder of runs; only the usual one is made where it is missing, any other may be a slip of the pen."""
+    """Return the folder of runs; only the usual one is made where it is missing, any other may be a slip of the pen."""
     folder = given or Path("runs")
     try:
         if given is None and not folder.exists():

@@ -77,7 +77,7 @@ def table(
 
 
 def _limited(scale: Scale, minutes: float | None, names: list[str]) -> Scale:
-    """Give all tables that many minutes together; a single one has them to itself."""
+    """Return all tables that many minutes together; a single one has them to itself."""
     if minutes is None:
         return scale
     if not minutes >= 0:
@@ -95,7 +95,7 @@ class Finder:
     found: dict[str, Dataset | BadInput] = field(default_factory=dict)
 
     def __call__(self, name: str) -> Dataset:
-        """Give a dataset; raises BadInput where there is none."""
+        """Return a dataset; raises BadInput where there is none."""
         if name not in self.found:
             self.found[name] = self._find(name)
         found = self.found[name]

@@ -13,7 +13,7 @@ from gradveil.errors import BadInput
 from gradveil.tree import Array
 
 
-class Picked(NamedTuple):
+class BatchIndices(NamedTuple):
     """Positions in the client's shard, the first `real` of which count; the rest is padding."""
 
     positions: Array
@@ -40,9 +40,9 @@ class Sampling(Protocol):
     """Whether every batch has exactly B examples."""
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
-        """Give the slot numbers to compile for, ascending; the last one is where larger batches are cut."""
+        """Return the slot numbers to compile for, ascending; the last one is where larger batches are cut."""
 
-    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> BatchIndices:
         """Choose positions 0..size-1 for one step; as many slots as the last capacity."""
 
     def check(self, size: int, batch: int) -> None:
@@ -60,12 +60,12 @@ class FixedPass:
     fixed_size: ClassVar[bool] = True
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
-        """Give B."""
+        """Return B."""
         return (batch,)
 
-    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
-        """Give the next B positions."""
-        return Picked((step * batch + jnp.arange(batch)) % size, jnp.asarray(batch))
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> BatchIndices:
+        """Return the next B positions."""
+        return BatchIndices((step * batch + jnp.arange(batch)) % size, jnp.asarray(batch))
 
     def check(self, size: int, batch: int) -> None:
         """Refuse a batch larger than the shard: it would hold a record twice."""
@@ -85,7 +85,7 @@ class Poisson:
     fixed_size: ClassVar[bool] = False
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
-        """Give the pair with the least expected number of slots: one for most batches, one for practically all."""
+        """Return the pair with the least expected number of slots: one for most batches, one for practically all."""
         beyond = bdtrc(np.arange(size + 1), size, batch / size)  # P(more than k examples join)
         last = min(size, int(np.argmax(beyond <= OVERFLOW)) + 1)
         small = np.arange(1, last + 1)
@@ -93,11 +93,11 @@ class Poisson:
         first = int(small[np.argmin(expected)])
         return (first, last) if first < last else (last,)
 
-    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> BatchIndices:
         """Flip one coin an example and list the winners in order."""
         joins = flips(key, size, batch / size)
         slots = self.capacities(size, batch)[-1]
-        return Picked(jnp.nonzero(joins, size=slots, fill_value=0)[0], jnp.minimum(jnp.sum(joins), slots))
+        return BatchIndices(jnp.nonzero(joins, size=slots, fill_value=0)[0], jnp.minimum(jnp.sum(joins), slots))
 
     def check(self, size: int, batch: int) -> None:
         """Refuse a probability above 1."""
@@ -113,12 +113,12 @@ class WithReplacement:
     fixed_size: ClassVar[bool] = True
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
-        """Give B."""
+        """Return B."""
         return (batch,)
 
-    def pick(self, key: Array, step: Array, size: int, batch: int) -> Picked:
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> BatchIndices:
         """Draw B positions."""
-        return Picked(jax.random.randint(key, (batch,), 0, size), jnp.asarray(batch))
+        return BatchIndices(jax.random.randint(key, (batch,), 0, size), jnp.asarray(batch))
 
     def check(self, size: int, batch: int) -> None:
         """Any batch can be filled."""
@@ -135,7 +135,7 @@ class CohortSampling(Enum):
     POISSON = "poisson"
 
     def draw(self, key: Array, clients: int, cohort: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-        """Give the client numbers of a round, ascending."""
+        """Return the client numbers of a round, ascending."""
         if self is CohortSampling.FIXED:
             chosen = np.asarray(jax.random.permutation(key, clients)[:cohort])
         else:

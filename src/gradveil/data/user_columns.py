@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.data.dataset import Array
-from gradveil.data.user_csv import Table, as_number, known, line_of
+from gradveil.data.user_csv import CsvTable, as_number, known, line_of
 from gradveil.errors import BadInput
 
 MOST_LEVELS = 200
@@ -42,7 +42,7 @@ class Texts:
     missing: int
 
 
-def parse(table: Table, name: str) -> Numbers | Texts:
+def parse(table: CsvTable, name: str) -> Numbers | Texts:
     """Read a column as numbers if every value that is not missing is a finite number, and otherwise as categories.
 
     Refused: a column of numbers but for a few cells, and numbers that are written with a decimal comma.
@@ -54,7 +54,7 @@ def parse(table: Table, name: str) -> Numbers | Texts:
     return _parse_with_missing(table, name, known(texts))
 
 
-def _parse_with_missing(table: Table, name: str, plain: Any) -> Numbers | Texts:
+def _parse_with_missing(table: CsvTable, name: str, plain: Any) -> Numbers | Texts:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -83,7 +83,7 @@ def _cast(texts: Any) -> Array | None:
     return values
 
 
-def _refuse_almost_numbers(table: Table, name: str, column: Texts, stray: Array) -> None:
+def _refuse_almost_numbers(table: CsvTable, name: str, column: Texts, stray: Array) -> None:
     """Refuse numbers with a decimal comma, and numbers but for a few cells.
 
     A few: one cell of at least ten; or, beside at least ten different numbers, a tenth of the cells, or half of them
@@ -111,7 +111,7 @@ def _refuse_almost_numbers(table: Table, name: str, column: Texts, stray: Array)
     )
 
 
-def levels(table: Table, name: str, column: Texts, train: Array) -> tuple[str, ...]:
+def levels(table: CsvTable, name: str, column: Texts, train: Array) -> tuple[str, ...]:
     """Return the categories of the rows `train` in order; refused where they are too many to learn from."""
     found = np.bincount(column.codes[train], minlength=len(column.values)) > 0
     names = tuple(sorted(column.values[i] for i in np.flatnonzero(found) if column.values[i] != ""))

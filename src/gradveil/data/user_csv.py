@@ -24,7 +24,7 @@ _BLOCK = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Table:
+class CsvTable:
     """Columns of text by name as they stand in the file, and the rows that have a label.
 
     columns: Arrow arrays of text, one value a record of the file. labels: the labels of the labelled records, whose
@@ -44,7 +44,7 @@ class Table:
         return texts if len(self.records) == len(texts) else texts.take(self.records)
 
 
-def read(path: Path, target: str | None, progress: Progress) -> Table:
+def read(path: Path, target: str | None, progress: Progress) -> CsvTable:
     """Read a CSV file (comma, semicolon or tab) whose first line names the columns; `target` is the label's column."""
     header, separator, more = _header(path)
     names = ", ".join(header)
@@ -60,7 +60,7 @@ def read(path: Path, target: str | None, progress: Progress) -> Table:
     dropped = len(labels) - len(records)
     notes = (f"{dropped} rows without a value of {target!r} are left out",) if dropped else ()
     features = {name: column for name, column in columns.items() if name != target}
-    return Table(path, separator, features, [label for label in labels if label != ""], records, notes)
+    return CsvTable(path, separator, features, [label for label in labels if label != ""], records, notes)
 
 
 def known(texts: Any) -> Any:
@@ -81,7 +81,7 @@ def as_number(text: str) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def line_of(table: Table, row: int) -> int:
+def line_of(table: CsvTable, row: int) -> int:
     """Return the line of the file on which the labelled row ends; the file is read again up to it."""
     with _records(table.path, table.separator) as records:
         for record, (line, _) in enumerate(records):
@@ -145,7 +145,7 @@ def _arrow(path: Path, fields: int, separator: str, quoted: bool, done: Callable
         for batch in reader:
             batches.append(batch)
             done(len(batches))
-    return pa.Table.from_batches(batches, reader.schema)
+    return pa.CsvTable.from_batches(batches, reader.schema)
 
 
 def _has_quotes(path: Path) -> bool:
@@ -163,7 +163,7 @@ def _inspect(path: Path, separator: str, wanted: int) -> None:
 
 @contextmanager
 def _records(path: Path, separator: str) -> Iterator[Iterator[tuple[int, int]]]:
-    """Give (line on which it ends, number of fields) of every record after the header, read strictly."""
+    """Return (line on which it ends, number of fields) of every record after the header, read strictly."""
     with _refusing(path), path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=separator, strict=True)
         try:

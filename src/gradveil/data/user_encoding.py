@@ -8,7 +8,7 @@ from gradveil.data import free_memory
 from gradveil.data.dataset import Array, Feature
 from gradveil.data.tabular_datasets import STATISTICS_NOTE, standardise
 from gradveil.data.user_columns import Numbers, Texts, levels, parse
-from gradveil.data.user_csv import Progress, Table
+from gradveil.data.user_csv import CsvTable, Progress
 from gradveil.errors import BadInput
 
 LEVELS_NOTE = "the categories are those of the training rows, and no epsilon covers the list of them"
@@ -27,7 +27,7 @@ class Block:
 
 
 def encode(
-    table: Table, train: Array, test: Array, done: Progress
+    table: CsvTable, train: Array, test: Array, done: Progress
 ) -> tuple[Array, tuple[Feature, ...], tuple[str, ...]]:
     """Turn the columns into features float32 [n, features], the rows `train` first and then the rows `test`.
 
@@ -53,7 +53,7 @@ def encode(
     )
 
 
-def _block(table: Table, name: str, train: Array) -> Block | None:
+def _block(table: CsvTable, name: str, train: Array) -> Block | None:
     """Encode one column; None if it has no value at all."""
     column = parse(table, name)
     if column.missing == len(table.labels):
@@ -61,7 +61,7 @@ def _block(table: Table, name: str, train: Array) -> Block | None:
     return _scaled(table, name, column, train) if isinstance(column, Numbers) else _placed(table, name, column, train)
 
 
-def _scaled(table: Table, name: str, column: Numbers, train: Array) -> Block:
+def _scaled(table: CsvTable, name: str, column: Numbers, train: Array) -> Block:
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = standardise(column.values[:, None], train)[:, 0].astype(np.float32)
     beyond = ~np.isfinite(scaled) & ~np.isnan(column.values)
@@ -71,7 +71,7 @@ def _scaled(table: Table, name: str, column: Numbers, train: Array) -> Block:
     return Block(name, np.nan_to_num(scaled, copy=False), missing=column.missing)
 
 
-def _placed(table: Table, name: str, column: Texts, train: Array) -> Block:
+def _placed(table: CsvTable, name: str, column: Texts, train: Array) -> Block:
     names = levels(table, name, column, train)
     place = {text: i for i, text in enumerate(names)}
     places = np.array([place.get(text, -1) for text in column.values], dtype=np.int32)[column.codes]
@@ -79,7 +79,7 @@ def _placed(table: Table, name: str, column: Texts, train: Array) -> Block:
     return Block(name, places, len(names), one_hot=True, missing=column.missing, unseen=unseen)
 
 
-def _written(table: Table, blocks: list[Block], features: tuple[Feature, ...], order: Array) -> Array:
+def _written(table: CsvTable, blocks: list[Block], features: tuple[Feature, ...], order: Array) -> Array:
     """Write all blocks into one array, the rows in the given order; refused beforehand if memory would not do."""
     rows, width = len(order), features[-1].stop
     what = f"{table.path} with {rows} rows and {width} features, once encoded as float32,"

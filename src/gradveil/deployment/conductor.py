@@ -16,7 +16,7 @@ from gradveil.data.sources import load
 from gradveil.deployment.journal import Journal
 from gradveil.engines.flower.flower_engine import Flower, Roster
 from gradveil.engines.flower.processes import owner_only
-from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.errors import BadInput, RunFailed
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
@@ -92,7 +92,7 @@ def budget_of(plan: Plan, dataset: Dataset) -> Budget:
 
 
 def taken_up(grid: Any, folder: Path) -> Run:
-    """Give the run of a folder, from its checkpoint if there is one, with Flower as its engine."""
+    """Return the run of a folder, from its checkpoint if there is one, with Flower as its engine."""
     plan = store.read_plan(folder)
     federation = settings(folder)
     where = None if federation.data_dir is None else Path(federation.data_dir)
@@ -147,7 +147,7 @@ def conduct(grid: Any, folder: Path, after_round: Callable[[], None] = lambda: N
         runner.conclude(run)
     except store.Busy:
         return
-    except (AnswerIsNo, BadInput, TooFew) as error:
+    except (RunFailed, BadInput, TooFew) as error:
         tell(folder, FAILED, str(error))
     except Exception as error:
         getLogger("flwr").exception("the run ended")

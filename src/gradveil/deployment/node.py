@@ -20,7 +20,7 @@ from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.ledger import layer_count
 from gradveil.federation.messages import task_for
-from gradveil.federation.orders import Answer, Array, Order, Refusal, columns_of, held_by
+from gradveil.federation.orders import Array, NodeReply, Order, Refusal, columns_of, held_by
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.keys import Keys
 from gradveil.runs import store
@@ -81,7 +81,7 @@ class Site:
         policy = policies.read(Path(settings.policy))
         return Site(dataset, policy, Spending(Path(settings.state) / "spending.json"), settings.place)
 
-    def handle(self, order: Order) -> Answer | Refusal:
+    def handle(self, order: Order) -> NodeReply | Refusal:
         """Do an order, or say why not. What it gives away is written down first, so a kill cannot hide it."""
         objection = self.policy.objection(order.plan) or _forged(order) or self._misfit(order)
         if objection is not None:
@@ -94,7 +94,7 @@ class Site:
         with store.locked(self.spending.path.parent):
             fresh = Served(order.plan, layers, copies, {})
             # Another place would deal the same rows to other clients, so each place is counted apart, and all add up.
-            name = f"{codec.digest(order.plan)} {order.place}/{order.places}"
+            name = f"{codec.digest(order.plan)} {order.node}/{order.nodes}"
             objection = self.spending.spend(self.policy, name, fresh, order.t, order.clients.tolist())
         return Refusal(objection) if objection is not None else self._train(engine, order)
 
@@ -111,21 +111,21 @@ class Site:
             return (
                 f"the plan is made for examples of shape {order.shape} in {len(order.classes)} classes, not for these"
             )
-        if self.place is not None and self.place != (order.place, order.places):
-            return f"this node holds part {self.place[0]} of {self.place[1]}, not {order.place} of {order.places}"
+        if self.place is not None and self.place != (order.node, order.nodes):
+            return f"this node holds part {self.place[0]} of {self.place[1]}, not {order.node} of {order.nodes}"
         if not 0 <= order.t < plan.rounds:
             return f"round {order.t} is none of the plan's {plan.rounds}"
         known = (
             len(np.unique(order.clients)) == len(order.clients) and np.isin(order.clients, range(plan.clients)).all()
         )
-        here = held_by(order.place, order.places, order.clients)
+        here = held_by(order.node, order.nodes, order.clients)
         return (
             None if known and len(here) == len(order.clients) > 0 else "clients were asked for that are not held here"
         )
 
     def _engine(self, order: Order) -> tuple[Engine, int]:
-        """Give the engine for a plan and the most copies of a record; the last one is kept."""
-        name = (codec.digest(order.plan), order.place, order.places)
+        """Return the engine for a plan and the most copies of a record; the last one is kept."""
+        name = (codec.digest(order.plan), order.node, order.nodes)
         if name not in self._warm:
             population = self._population(order)
             self._warm.clear()
@@ -134,20 +134,20 @@ class Site:
 
     def _population(self, order: Order) -> Population:
         plan, data = order.plan, self.dataset
-        return own_population(plan, data, order.place, order.places) if data.own else Population.of(plan, data)
+        return own_population(plan, data, order.node, order.nodes) if data.own else Population.of(plan, data)
 
-    def _train(self, engine: Engine, order: Order) -> Answer | Refusal:
+    def _train(self, engine: Engine, order: Order) -> NodeReply | Refusal:
         plan, data = order.plan, self.dataset
         # Only shapes are taken from this state: its weights are replaced by those of the order.
         state = server.init(plan, data.shape, len(data.classes), Keys.of(0, secret=False))
         try:
-            params, memory = _filled(state.params, order.params), _filled(state.memory, order.memory)
+            params, clip_state = _filled(state.params, order.params), _filled(state.clip_state, order.clip_state)
         except BadInput as error:
             return Refusal(str(error))
         key = keys.entropy() if plan.noise_source is NoiseSource.SECRET else keys.of_words(*(order.key or (0, 0)))
-        reports = engine.train(task_for(plan, order.t, params, memory, key), order.clients)
-        update, note = (tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.note))
-        return Answer(update, note)
+        reports = engine.train(task_for(plan, order.t, params, clip_state, key), order.clients)
+        update, note = (tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.statistics))
+        return NodeReply(update, note)
 
 
 def _forged(order: Order) -> str | None:

@@ -112,7 +112,7 @@ def unguarded(plan: Plan) -> str | None:
 
 
 def least_sigma(plan: Plan) -> float:
-    """Give the least noise on a sum of units that the server sees, as a multiple of the clipping bound C.
+    """Return the least noise on a sum of units that the server sees, as a multiple of the clipping bound C.
 
     It is sigma S / C times 1, sqrt(n) or n for a draw on the sum of n units, on each, or on their mean, and over
     sqrt(K) where clients share the noise. 0 if units are not bounded, if S follows the data and may be as small as they
@@ -124,7 +124,7 @@ def least_sigma(plan: Plan) -> float:
         return 0.0
     released = replace(ledger.releases(plan, 0, layers=1, copies=1)[0], sigmas=(1.0,))
     drawn = plan.sigmas() if method.surface is Surface.EXAMPLE else plan.sigmas()[:, :1]
-    return float(drawn.min() * released.multipliers[0])
+    return float(drawn.min() * released.noise_multipliers[0])
 
 
 def _is(method: Method, known: Method) -> bool:

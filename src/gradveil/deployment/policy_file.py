@@ -24,7 +24,7 @@ _MEANING = {
 
 
 def written(policy: Policy) -> str:
-    """Give a policy as TOML, with a comment above every key; a limit that is not set is left out."""
+    """Return a policy as TOML, with a comment above every key; a limit that is not set is left out."""
     lines = [_HEAD]
     for name, meaning in _MEANING.items():
         value = getattr(policy, name)

@@ -11,7 +11,7 @@ from gradveil.deployment.conductor import DONE, FAILED, STATUS, tell
 from gradveil.engines.flower import control, processes, superlink
 from gradveil.engines.flower.commands import NodePlaces, ServerPlaces
 from gradveil.engines.flower.processes import Crew, Failed
-from gradveil.errors import AnswerIsNo
+from gradveil.errors import RunFailed
 from gradveil.runs import store
 
 Line = dict[str, Any]
@@ -52,7 +52,7 @@ def execute(places: ServerPlaces, folder: Path) -> None:
 
 
 def follow(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> Iterator[Line]:
-    """Give every finished round until the run is over; a SuperLink that ends meanwhile is started again."""
+    """Return every finished round until the run is over; a SuperLink that ends meanwhile is started again."""
     seen = len(store.read_metrics(folder))
     while True:
         ended = hands.processes[CONDUCTOR].poll() is not None  # asked first: what it wrote before its end is read below
@@ -60,7 +60,7 @@ def follow(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> Iterat
         yield from lines[seen:]
         seen = len(lines)
         if status["state"] == FAILED:
-            raise AnswerIsNo(status["sentence"])
+            raise RunFailed(status["sentence"])
         if ended and status["state"] == DONE:
             return
         if ended:
@@ -80,7 +80,7 @@ def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
     """Keep a node's SuperNode and worker running for ever.
 
     A node that comes back is refused until the server has missed its predecessor for up to a minute, so what ends is
-    started again; AnswerIsNo with the reason if the server has not taken it within `patience` seconds.
+    started again; RunFailed with the reason if the server has not taken it within `patience` seconds.
     """
     processes.write_secret(places.secret)
     # Since when the server has not had this node, and where in the log that begins.
@@ -99,7 +99,7 @@ def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
             continue
         reason = _reason(hands, places, since, ended)
         if overdue:
-            raise AnswerIsNo(f"{reason}; given up after {patience:g} s (--retry)")
+            raise RunFailed(f"{reason}; given up after {patience:g} s (--retry)")
         say(f"{reason}; tried again in {STEADY:g} s")
         hands.stop()
         time.sleep(min(STEADY, patience))

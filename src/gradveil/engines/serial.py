@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil.federation import client
-from gradveil.federation.client import Holding
+from gradveil.federation.client import ClientData
 from gradveil.federation.engine import Population
-from gradveil.federation.messages import Report, Reports, Task, Work
+from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
 from gradveil.federation.plan import Plan
 
 _step = jax.jit(client.step, static_argnums=0)
@@ -20,35 +20,35 @@ class Serial:
     """Trains one client after another, one local step after another."""
 
     def __init__(self, plan: Plan, population: Population) -> None:
-        self._work, self._population = Work.of(plan), population
+        self._spec, self._population = ClientSpec.of(plan), population
 
     @property
     def at_once(self) -> int:
         """One client after another."""
         return 1
 
-    def train(self, task: Task, cohort: np.ndarray[Any, Any]) -> Reports:
+    def train(self, task: RoundTask, cohort: np.ndarray[Any, Any]) -> Reports:
         """Train the cohort in ascending order of client number."""
         clients = np.sort(cohort)
         reports = [self._train_one(task, int(number)) for number in clients]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *reports) if reports else self._nobody(task)
         return Reports(clients, *stacked)
 
-    def _train_one(self, task: Task, number: int) -> Report:
+    def _train_one(self, task: RoundTask, number: int) -> Report:
         pool, shard = self._population, self._population.shards[number]
-        holding = Holding(jnp.asarray(pool.x), jnp.asarray(pool.y), jnp.asarray(shard), jnp.asarray(number))
-        progress = client.begin(self._work, task)
-        for index in range(self._work.steps):
-            progress = _step(self._work, task, holding, progress, jnp.asarray(index))
-        return client.finish(self._work, task, holding, progress)
+        data = ClientData(jnp.asarray(pool.x), jnp.asarray(pool.y), jnp.asarray(shard), jnp.asarray(number))
+        progress = client.begin(self._spec, task)
+        for index in range(self._spec.steps):
+            progress = _step(self._spec, task, data, progress, jnp.asarray(index))
+        return client.finish(self._spec, task, data, progress)
 
-    def _nobody(self, task: Task) -> Report:
-        return empty(self._work, task, self._population)
+    def _nobody(self, task: RoundTask) -> Report:
+        return empty(self._spec, task, self._population)
 
 
-def empty(work: Work, task: Task, population: Population) -> Report:
-    """Give the stacked reports of a cohort without clients, as Poisson sampling may draw one."""
-    holding = Holding(population.x, population.y, population.shards[0], np.int32(0))  # type: ignore[arg-type]
-    shapes = jax.eval_shape(partial(client.train, work), task, holding)
+def empty(spec: ClientSpec, task: RoundTask, population: Population) -> Report:
+    """Return the stacked reports of a cohort without clients, as Poisson sampling may draw one."""
+    data = ClientData(population.x, population.y, population.shards[0], np.int32(0))  # type: ignore[arg-type]
+    shapes = jax.eval_shape(partial(client.train, spec), task, data)
     nobody: Report = jax.tree.map(lambda s: np.zeros((0, *s.shape), s.dtype), shapes)
     return nobody

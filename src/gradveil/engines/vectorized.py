@@ -16,9 +16,9 @@ from gradveil.engines.cache import keep_compiled_programs
 from gradveil.engines.serial import empty
 from gradveil.errors import BadInput
 from gradveil.federation import client
-from gradveil.federation.client import Holding
+from gradveil.federation.client import ClientData
 from gradveil.federation.engine import Population
-from gradveil.federation.messages import Report, Reports, Task, Work
+from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
 from gradveil.federation.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -54,26 +54,26 @@ class Vectorized:
         devices = tuple(jax.local_devices()[: execution.devices])
         mesh = Mesh(np.array(devices), (_AXIS,))
         everywhere = NamedSharding(mesh, PartitionSpec())
-        self._work, self._population = Work.of(plan), population
+        self._spec, self._population = ClientSpec.of(plan), population
         self._x, self._y = (jax.device_put(a, everywhere) for a in (population.x, population.y))
         self._chunk = _chunk(plan.cohort, len(devices), execution.chunk) * len(devices)
-        self._program = _program(self._work, mesh)
+        self._program = _program(self._spec, mesh)
 
     @property
     def at_once(self) -> int:
         """A chunk on every device."""
         return self._chunk
 
-    def train(self, task: Task, cohort: Array) -> Reports:
+    def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Train the cohort chunk by chunk; the last chunk is filled up with clients whose reports are dropped."""
         clients = np.sort(cohort)
         if not len(clients):
-            return Reports(clients, *empty(self._work, task, self._population))
+            return Reports(clients, *empty(self._spec, task, self._population))
         parts = [self._train_chunk(task, clients[i : i + self._chunk]) for i in range(0, len(clients), self._chunk)]
         stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
         return Reports(clients, *stacked)
 
-    def _train_chunk(self, task: Task, clients: Array) -> Report:
+    def _train_chunk(self, task: RoundTask, clients: Array) -> Report:
         padded = np.resize(clients, self._chunk)
         report = self._program(task, self._x, self._y, self._population.shards[padded], padded)
         real: Report = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(clients)], report)
@@ -81,7 +81,7 @@ class Vectorized:
 
 
 def _chunk(cohort: int, devices: int, wish: int) -> int:
-    """Give the clients a device trains in a call: as many as wished, or fewer if that leaves fewer slots to fill up.
+    """Return the clients a device trains in a call: as many as wished, or fewer if that leaves fewer slots to fill up.
 
     At least 2, since XLA unrolls a loop of 1 and rounds otherwise.
     """
@@ -90,13 +90,13 @@ def _chunk(cohort: int, devices: int, wish: int) -> int:
 
 
 @lru_cache(maxsize=32)
-def _program(work: Work, mesh: Mesh) -> Any:
+def _program(spec: ClientSpec, mesh: Mesh) -> Any:
     """Compile, for a kind of work: task, pool, shards [chunk, size], client numbers [chunk] -> stacked Report."""
     split, whole = PartitionSpec(_AXIS), PartitionSpec()
 
-    def cohort(task: Task, x: jax.Array, y: jax.Array, shards: jax.Array, clients: jax.Array) -> Report:
+    def cohort(task: RoundTask, x: jax.Array, y: jax.Array, shards: jax.Array, clients: jax.Array) -> Report:
         def one(holder: tuple[jax.Array, jax.Array]) -> Report:
-            return client.train(work, task, Holding(x, y, *holder))
+            return client.train(spec, task, ClientData(x, y, *holder))
 
         reports: Report = jax.lax.map(one, (shards, clients))
         return reports

@@ -9,7 +9,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.data.partition import copies
 from gradveil.errors import BadInput
 from gradveil.federation.footprint import refuse_beyond_memory
-from gradveil.federation.messages import Reports, Task
+from gradveil.federation.messages import Reports, RoundTask
 from gradveil.federation.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ class Engine(Protocol):
     def at_once(self) -> int:
         """How many clients one call trains together; fewer take as long."""
 
-    def train(self, task: Task, cohort: Array) -> Reports:
+    def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Let every client of the cohort (numbers, any order) do the task; reports come sorted by client.
 
         Raises TooFew if clients can fail to answer and too many did.

@@ -25,7 +25,7 @@ class Score(NamedTuple):
     n: int
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Give the Clopper-Pearson interval of the accuracy: exact for n independent examples."""
+        """Return the Clopper-Pearson interval of the accuracy: exact for n independent examples."""
         right, tail = round(self.accuracy * self.n), (1 - level) / 2
         low = float(beta.ppf(tail, right, self.n - right + 1)) if right else 0.0
         high = float(beta.ppf(1 - tail, right + 1, self.n - right)) if right < self.n else 1.0
@@ -46,7 +46,7 @@ def score(model: Model, params: Tree, split: Split) -> Score:
 
 
 def _chunk(split: Split, start: int) -> tuple[Any, Any]:
-    """Give CHUNK examples and labels, filled up with examples of label -1."""
+    """Return CHUNK examples and labels, filled up with examples of label -1."""
     x, y = split.x[start : start + CHUNK], split.y[start : start + CHUNK]
     missing = CHUNK - len(y)
     return np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), np.pad(y, (0, missing), constant_values=-1)
@@ -69,7 +69,7 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
 def norm_quantiles(model: Model, params: Tree, x: Any, y: Any) -> dict[str, float]:
-    """Give quantiles of the per-example layer norms, over examples and layers; the last is the l2-max of the paper."""
+    """Return quantiles of the per-example layer norms, over examples and layers; the last is the paper's l2-max."""
     norms = np.asarray(_norms(model, params, x, y)).ravel()
     with np.errstate(invalid="ignore"):  # of a model that overflows, some are infinite
         return {f"{q:g}": float(np.quantile(norms, q)) for q in QUANTILES}

@@ -18,7 +18,7 @@ WORD = 4
 
 
 def needed(plan: Plan, dataset: Dataset) -> dict[str, int]:
-    """Give the bytes that training cannot do without, by what takes them: a lower bound, not an estimate.
+    """Return the bytes that training cannot do without, by what takes them: a lower bound, not an estimate.
 
     P parameters: W(t), its successor and the gradient; K updates, once as they come and once stacked; B gradients of
     single examples where the method needs them; who holds what, int32 [N, |D_i|], and its shuffled copy.
@@ -48,7 +48,7 @@ def refuse_beyond_memory(plan: Plan, dataset: Dataset) -> None:
 
 
 def memory() -> int | None:
-    """Give the bytes of memory of this machine, or of the container it runs in; None where the system does not say."""
+    """Return the bytes of memory of this machine, or of its container; None where the system does not say."""
     try:
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     except (ValueError, OSError):

@@ -6,7 +6,7 @@ a client before their sum is noised.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,17 +17,17 @@ import numpy as np
 from gradveil import keys, tree
 from gradveil.errors import BadInput
 from gradveil.federation import client
-from gradveil.federation.client import Holding
+from gradveil.federation.client import ClientData
 from gradveil.federation.engine import Population
-from gradveil.federation.ledger import touches
-from gradveil.federation.messages import Task, Work, task_for
+from gradveil.federation.ledger import releases
+from gradveil.federation.messages import ClientSpec, RoundTask, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
 from gradveil.keys import Keys
 from gradveil.models.gradients import batch_gradient, per_example_gradients
-from gradveil.privacy.clip import Facts
+from gradveil.privacy.clip import NormStats
 from gradveil.privacy.draw import Draw
-from gradveil.privacy.method import Rule, kernel
+from gradveil.privacy.method import TracedMethod, combine, split_static
 from gradveil.privacy.prune import Keep
 from gradveil.privacy.sanitize import cross, unnoised
 from gradveil.surface import Surface
@@ -64,7 +64,7 @@ class Tap:
 
 def shows_singles(plan: Plan, view: str) -> bool:
     """Whether gradients of single examples can be read at the example surface."""
-    acts = plan.method.surface is Surface.EXAMPLE and not plan.method.idle
+    acts = plan.method.acts(Surface.EXAMPLE)
     return plan.batch == 1 or view == "in_memory" or not acts or plan.method.draw is Draw.EACH
 
 
@@ -76,7 +76,7 @@ class Read(NamedTuple):
     """
 
     params: Tree
-    memory: Tree
+    clip_state: Tree
     gradient: Tree
     std: Tree
     rows: Host
@@ -86,58 +86,61 @@ class Read(NamedTuple):
 class Replay:
     """The public mechanism as a function: what examples would have shown at a tap, had no noise been drawn."""
 
-    work: Work
-    numbers: tuple[float, ...]
+    spec: ClientSpec
+    dynamic: tuple[float, ...]
     learning_rate: float
     tap: Tap
 
     @staticmethod
     def of(plan: Plan, tap: Tap) -> "Replay":
         """Take from a plan what is public about it."""
-        return Replay(Work.of(plan), kernel(plan.method)[1], plan.learning_rate, tap)
+        return Replay(ClientSpec.of(plan), split_static(plan.method)[1], plan.learning_rate, tap)
 
-    def __call__(self, params: Tree, memory: Tree, x: Array, y: Array) -> Tree:
-        """Give the reading without noise for examples [L B, ...] and labels [L B], in the order of their use.
+    def __call__(self, params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:
+        """Return the reading without noise for examples [L B, ...] and labels [L B], in the order of their use.
 
         Where batches vary in size there may be more or fewer than B of them, and a label below 0 marks an empty place;
         sums are divided by the public B as in training.
         """
-        rule = self.work.kind.bind(self.numbers)._replace(prune=Keep())
+        method = combine(self.spec.static, self.dynamic)._replace(prune=Keep())
         if self.tap.surface is Surface.EXAMPLE:
             hidden = self.tap.view == "in_memory"
-            return self._batch(rule, params, memory, x, y, 1 if self.tap.single else self.work.batch, hidden)
-        steps = self.work.steps
+            return self._batch(method, params, clip_state, x, y, 1 if self.tap.single else self.spec.batch, hidden)
+        steps = self.spec.steps
         lots = jax.tree.map(lambda a: a.reshape(steps, a.shape[0] // steps, *a.shape[1:]), (x, y))
 
         def step(at: Tree, lot: tuple[Array, Array]) -> tuple[Tree, None]:
-            mean = self._batch(rule, at, memory, *lot, self.work.batch)
+            mean = self._batch(method, at, clip_state, *lot, self.spec.batch)
             return tree.add_scaled(at, mean, -self.learning_rate), None
 
         after, _ = jax.lax.scan(step, params, lots)
-        update = _through(Surface.UPDATE, rule, tree.subtract(after, params), memory)
+        update = _through(Surface.UPDATE, method, tree.subtract(after, params), clip_state)
         if self.tap.surface is Surface.SERVER and self.tap.view == "released":
-            update = _through(Surface.SERVER, rule, update, memory)
+            update = _through(Surface.SERVER, method, update, clip_state)
         return _as_gradient(update, self.learning_rate, steps)
 
     def _batch(
-        self, rule: Rule, params: Tree, memory: Tree, x: Array, y: Array, expected: float, hidden: bool = False
+        self,
+        method: TracedMethod,
+        params: Tree,
+        clip_state: Tree,
+        x: Array,
+        y: Array,
+        expected: float,
+        hidden: bool = False,
     ) -> Tree:
         mask, labels = jnp.where(y < 0, 0.0, 1.0), jnp.maximum(y, 0)
-        if hidden or not _acts(rule, Surface.EXAMPLE):
-            return batch_gradient(self.work.model, params, x, labels, mask / expected)
-        lot = per_example_gradients(self.work.model, params, x, labels)
-        return unnoised(rule, lot, mask, expected, memory)
+        if hidden or not method.acts(Surface.EXAMPLE):
+            return batch_gradient(self.spec.model, params, x, labels, mask / expected)
+        lot = per_example_gradients(self.spec.model, params, x, labels)
+        return unnoised(method, lot, mask, expected, clip_state)
 
 
-def _acts(rule: Rule, surface: Surface) -> bool:
-    return rule.surface is surface and not rule.idle
-
-
-def _through(surface: Surface, rule: Rule, update: Tree, memory: Tree) -> Tree:
-    """Give one update after a surface, clipped if the rule acts there."""
-    if not _acts(rule, surface):
+def _through(surface: Surface, method: TracedMethod, update: Tree, clip_state: Tree) -> Tree:
+    """Return one update after a surface, clipped if the rule acts there."""
+    if not method.acts(surface):
         return update
-    return unnoised(rule, tree.lot_of_one(update), jnp.ones(1), 1, memory)
+    return unnoised(method, tree.lot_of_one(update), jnp.ones(1), 1, clip_state)
 
 
 def _as_gradient(update: Tree, learning_rate: float, steps: int) -> Tree:
@@ -150,14 +153,14 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
     After the last round of a plan, what is read is one more round with the last noise scale.
     """
     t = min(state.round, plan.rounds - 1)
-    task = task_for(plan, t, state.params, state.memory, keys.named(roots.private, "round", state.round))
-    holding = Holding(*map(jnp.asarray, (population.x, population.y, population.shards[number], np.int32(number))))
-    work = Work.of(plan)
+    task = task_for(plan, t, state.params, state.clip_state, keys.named(roots.private, "round", state.round))
+    data = ClientData(*map(jnp.asarray, (population.x, population.y, population.shards[number], np.int32(number))))
+    spec = ClientSpec.of(plan)
     if tap.surface is Surface.EXAMPLE:
-        params, gradient, rows = _at_example(work, task, holding, step, tap)
+        params, gradient, rows = _at_example(spec, task, data, step, tap)
     else:
-        params, gradient, rows = _at_update(work, task, holding, tap)
-    return Read(params, state.memory, gradient, noise(plan, t, tap, params, state.memory, step), rows)
+        params, gradient, rows = _at_update(spec, task, data, tap)
+    return Read(params, state.clip_state, gradient, noise(plan, t, tap, params, state.clip_state, step), rows)
 
 
 _train = partial(jax.jit, static_argnums=0)(client.train)
@@ -166,50 +169,50 @@ _Look = tuple[Tree, Tree, Host]
 """The parameters, the gradient read there, and the rows of the examples behind it."""
 
 
-def _at_example(work: Work, task: Task, holding: Holding, step: int, tap: Tap) -> _Look:
-    before = client.begin(work, task)
+def _at_example(spec: ClientSpec, task: RoundTask, data: ClientData, step: int, tap: Tap) -> _Look:
+    before = client.begin(spec, task)
     for index in range(step):
-        before = _step(work, task, holding, before, jnp.asarray(index))
-    crossing = client.seen(work, task, holding, before, jnp.asarray(step))
-    rows = _rows(work, task, holding, step)
-    lot = crossing.seen.raw if tap.view == "in_memory" else crossing.seen.released
+        before = _step(spec, task, data, before, jnp.asarray(index))
+    crossing = client.observed(spec, task, data, before.params, jnp.asarray(step))
+    rows = _rows(spec, task, data, step)
+    lot = crossing.observed.raw if tap.view == "in_memory" else crossing.observed.released
     if tap.single:
         return before.params, jax.tree.map(lambda a: a[0], lot), rows[:1]
     if tap.view == "released":
         return before.params, crossing.used, rows
-    return before.params, jax.tree.map(lambda a: jnp.sum(a[: len(rows)], axis=0) / work.batch, lot), rows
+    return before.params, jax.tree.map(lambda a: jnp.sum(a[: len(rows)], axis=0) / spec.batch, lot), rows
 
 
-def _at_update(work: Work, task: Task, holding: Holding, tap: Tap) -> _Look:
-    update = _train(work, task, holding).update
+def _at_update(spec: ClientSpec, task: RoundTask, data: ClientData, tap: Tap) -> _Look:
+    update = _train(spec, task, data).update
     if tap.surface is Surface.SERVER and tap.view == "released":
         # The paper noises every update as it arrives: a lot of one, noised by sigma S.
-        rule, key = work.kind.bind(task.numbers), keys.named(task.key, "server", holding.client)
+        method, key = spec.method(task), keys.named(task.key, "server", data.client)
         lot = tree.lot_of_one(update)
-        update = cross(Surface.SERVER, rule, lot, jnp.ones(1), 1, task.sigmas[0], task.memory, key).used
-    rows = np.concatenate([_rows(work, task, holding, step) for step in range(work.steps)])
-    return task.params, _as_gradient(update, float(task.learning_rate), work.steps), rows
+        update = cross(Surface.SERVER, method, lot, jnp.ones(1), 1, task.sigmas[0], task.clip_state, key).used
+    rows = np.concatenate([_rows(spec, task, data, step) for step in range(spec.steps)])
+    return task.params, _as_gradient(update, float(task.learning_rate), spec.steps), rows
 
 
-def _rows(work: Work, task: Task, holding: Holding, step: int) -> Host:
-    """Give the rows of the pool that a local step used."""
-    chosen = client.picked(work, task, holding, jnp.asarray(step))
-    rows: Host = np.asarray(holding.shard)[np.asarray(chosen.positions)[: int(chosen.real)]]
+def _rows(spec: ClientSpec, task: RoundTask, data: ClientData, step: int) -> Host:
+    """Return the rows of the pool that a local step used."""
+    chosen = client.picked(spec, task, data, jnp.asarray(step))
+    rows: Host = np.asarray(data.shard)[np.asarray(chosen.positions)[: int(chosen.real)]]
     return rows
 
 
-def noise(plan: Plan, t: int, tap: Tap, params: Tree, memory: Tree, step: int = 0) -> Tree:
-    """Give the standard deviation of the noise on a reading of round t, a scalar or an array a layer.
+def noise(plan: Plan, t: int, tap: Tap, params: Tree, clip_state: Tree, step: int = 0) -> Tree:
+    """Return the standard deviation of the noise on a reading of round t, a scalar or an array a layer.
 
     Noise of L local steps adds up in an update to sqrt(sum_l std_l^2) / L in the units of their mean gradient; that
     later steps start from noised parameters is left out.
     """
-    std = _scalar_noise(plan, t, tap, step) * _public_sensitivity(plan, memory)
+    std = _scalar_noise(plan, t, tap, step) * _public_sensitivity(plan, clip_state)
     std = std if _adds_noise(plan, tap) else 0.0
     if std == 0 or math.isnan(std):
         return jax.tree.map(lambda a: np.float32(std), params)
     level, none = (jax.tree.map(lambda a, v=value: jnp.full_like(a, v), params) for value in (std, 0.0))
-    spread = tree.subtract(plan.method.clip.leave(level, memory), plan.method.clip.leave(none, memory))
+    spread = tree.subtract(plan.method.clip.inverse(level, clip_state), plan.method.clip.inverse(none, clip_state))
     return jax.tree.map(lambda a: a.ravel()[0] if bool(jnp.all(a == a.ravel()[0])) else a, spread)
 
 
@@ -221,48 +224,42 @@ def _adds_noise(plan: Plan, tap: Tap) -> bool:
 
 
 def _scalar_noise(plan: Plan, t: int, tap: Tap, step: int) -> float:
-    """Give the noise on the reading in units of S."""
+    """Return the noise on the reading in units of S."""
     method, sigmas = plan.method, plan.sigmas()[t]
     if method.surface is not Surface.EXAMPLE:
         share = 1 / math.sqrt(plan.cohort) if method.share else 1.0
         return float(sigmas[0]) * share / (plan.learning_rate * plan.local_steps)
     if tap.single:
         return float(sigmas[step])
-    part = method.draw.share(plan.batch)
+    part = method.draw.std_factor(plan.batch)
     if tap.surface is Surface.EXAMPLE:
         return float(sigmas[step]) * part
     return float(np.sqrt(np.sum(np.square(sigmas)))) * part / plan.local_steps
 
 
-def _public_sensitivity(plan: Plan, memory: Tree) -> float:
-    """Give S, or NaN where it is computed from private gradients."""
+def _public_sensitivity(plan: Plan, clip_state: Tree) -> float:
+    """Return S, or NaN where it is computed from private gradients."""
     method = plan.method
     if method.sensitivity.data_dependent:
         return math.nan
-    bound = method.clip.bound(memory)
+    bound = method.clip.bound(clip_state)
     nothing = jnp.zeros((1, 1))
-    return float(method.sensitivity(Facts(nothing, nothing, jnp.zeros(1), jnp.ones(1)), bound))
+    return float(method.sensitivity(NormStats(nothing, nothing, jnp.zeros(1), jnp.ones(1)), bound))
 
 
-def gaussian_mu(plan: Plan, t: int, tap: Tap, params: Tree, memory: Tree) -> float | None:
-    """Give the mu of one reading if one example (or, for noised updates, the whole client) is there or not.
+def gaussian_mu(plan: Plan, t: int, tap: Tap, layers: int) -> float | None:
+    """Return the mu of one reading if one example (or, for noised updates, the whole client) is there or not.
 
-    The clipped mean moves by at most C / n jointly, sqrt(M) C / n for a clip of each of M layers, and is noised by
-    sigma S share(n): mu is their ratio, times sqrt(touches) where L steps are read together. None where nothing is
-    noised or S is private.
+    mu = 1 / z for the noise multiplier z of the round's Release, of a lot of one where single units are read; times
+    sqrt(touches) where the L steps of an update are read together, each as noisy as the least noisy of them, since an
+    example may be in any. None where nothing is noised or nothing public bounds the ratio of unit and noise.
     """
-    method = plan.method
-    if not _adds_noise(plan, tap) or method.sensitivity.data_dependent:
+    release, *_ = releases(plan, t, layers, copies=1)
+    if not _adds_noise(plan, tap) or release.data_dependent:
         return None
-    layers = 1 if method.clip.joint else len(jax.tree.leaves(params))
-    example = method.surface is Surface.EXAMPLE
-    moved = float(method.clip.bound(memory)) * math.sqrt(layers)
-    if example:
-        moved /= 1 if tap.single else plan.batch
-    else:
-        moved /= plan.learning_rate * plan.local_steps
-    often = touches(plan) if example and tap.surface is not Surface.EXAMPLE else 1
-    # An example may be in any step, so that of an update counts the step with the least noise.
-    step = int(np.argmin(plan.sigmas()[t])) if tap.surface is not Surface.EXAMPLE else 0
-    std = _scalar_noise(plan, t, Tap(Surface.EXAMPLE, single=tap.single) if example else tap, step)
-    return moved * math.sqrt(often) / (std * _public_sensitivity(plan, memory)) if math.isfinite(moved) else None
+    example = plan.method.surface is Surface.EXAMPLE
+    alone = tap.single or not example
+    z = replace(release, expected=1.0 if alone else float(plan.batch)).noise_multipliers
+    together = example and tap.surface is not Surface.EXAMPLE
+    least, often = (min(z), release.touches) if together else (z[0], 1)
+    return math.sqrt(often) / least if least > 0 else None

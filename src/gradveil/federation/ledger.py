@@ -20,12 +20,12 @@ def layer_count(plan: Plan, shape: tuple[int, ...], classes: int) -> int:
 
 
 def shape_of(plan: Plan, shape: tuple[int, ...], classes: int) -> Tree:
-    """Give the shapes of the plan's parameters without drawing them."""
+    """Return the shapes of the plan's parameters without drawing them."""
     return jax.eval_shape(lambda: plan.model.init(jax.random.key(0), shape, classes))
 
 
 def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None = None) -> tuple[Release, ...]:
-    """Give what round t releases: the noised sums, and the noised count of a quantile clip.
+    """Return what round t releases: the noised sums, and the noised count of a quantile clip.
 
     answered: how many of a cohort answer at least, where clients can fail to; all of them unless given.
     """
@@ -43,7 +43,7 @@ def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None 
         draw=plan.method.draw.value,
         expected=float(_expected(plan, cohort)),
         capacity=plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else _expected(plan, cohort),
-        held=plan.client_size,
+        client_size=plan.client_size,
         share=plan.method.share,
         example_sampling=plan.sampling.name,
         example_rate=plan.batch / plan.client_size,
@@ -60,7 +60,7 @@ def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None 
 
 
 def _count(plan: Plan, main: Release) -> tuple[Release, ...]:
-    """Give the release of a quantile clip's count: a unit moves it by 1/2, so z is twice its noise."""
+    """Return the release of a quantile clip's count: a unit moves it by 1/2, so z is twice its noise."""
     clip = plan.method.clip
     if not isinstance(clip, Quantile):
         return ()
@@ -72,7 +72,7 @@ def _count(plan: Plan, main: Release) -> tuple[Release, ...]:
 
 
 def _ratio(plan: Plan) -> float:
-    """Give C / S where S is public; 0 stands for a private S, whose releases carry `data_dependent`."""
+    """Return C / S where S is public; 0 stands for a private S, whose releases carry `data_dependent`."""
     sensitivity, clip = plan.method.sensitivity, plan.method.clip
     if isinstance(sensitivity, ClipBound):
         return 1.0

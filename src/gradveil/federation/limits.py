@@ -37,8 +37,8 @@ class Space(NamedTuple):
     offset: float
 
 
-def update_limit(plan: Plan, t: int, params: Any, memory: Any) -> float:
-    """Give a norm that the update of an honest client in round t exceeds with probability at most FAILURE.
+def update_limit(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
+    """Return a norm that the update of an honest client in round t exceeds with probability at most FAILURE.
 
     Units are bounded by C in the clip's space, C sqrt(M) over all M layers where each is clipped on its own, and at
     most n' units (the capacity of a batch) are summed and divided by n. With noise of standard deviation s_l on the
@@ -50,57 +50,59 @@ def update_limit(plan: Plan, t: int, params: Any, memory: Any) -> float:
     of Hsu, Kakade and Zhang (2012). Infinity where nothing bounds a unit before it is sent, as for plain averaging and
     for Fed-SDP, whose server clips what arrives.
     """
-    if plan.method.surface is Surface.SERVER or math.isinf(_largest_unit(plan, params, memory)):
+    if plan.method.surface is Surface.SERVER or math.isinf(_largest_unit(plan, params, clip_state)):
         return math.inf
     example = plan.method.surface is Surface.EXAMPLE
-    limit = _sum_of_steps(plan, t, params, memory) * (plan.learning_rate if example else 1.0) * (1 + SLACK)
+    limit = _sum_of_steps(plan, t, params, clip_state) * (plan.learning_rate if example else 1.0) * (1 + SLACK)
     return limit + plan.local_steps * _ROUNDING * (_norm(params) + limit)
 
 
-def note_fault(plan: Plan, t: int, params: Any, memory: Any, note: tuple[np.ndarray[Any, Any], ...]) -> str | None:
+def statistics_fault(
+    plan: Plan, t: int, params: Any, clip_state: Any, statistics: tuple[np.ndarray[Any, Any], ...]
+) -> str | None:
     """Say what in the notes of clients, leaves [k, ...], no honest client sends: it would ruin the clip for all."""
     clip, example = plan.method.clip, plan.method.surface is Surface.EXAMPLE
     if isinstance(clip, Quantile):
         most = _capacity(plan) / 2
-        return None if all((np.abs(n) <= most).all() for n in note) else f"a count is beyond {most:g}"
+        return None if all((np.abs(n) <= most).all() for n in statistics) else f"a count is beyond {most:g}"
     if not isinstance(clip, AdaClip) or plan.method.surface is Surface.SERVER:
         return None
-    steps, space = plan.local_steps if example else 1, _space(plan, params, memory)
-    released = _sum_of_steps(plan, t, params, memory) * (1 + SLACK)
+    steps, space = plan.local_steps if example else 1, _space(plan, params, clip_state)
+    released = _sum_of_steps(plan, t, params, clip_state) * (1 + SLACK)
     # One step is at most as large as all, so each squared distance from the mean is below that of both together.
     spread = steps * np.square(2 * (released + space.offset))
     layers = len(jax.tree.leaves(params))
-    for limit, leaves in ((released, note[:layers]), (spread, note[layers : 2 * layers])):
+    for limit, leaves in ((released, statistics[:layers]), (spread, statistics[layers : 2 * layers])):
         if (norms(leaves) > limit).any():
             return f"a note has norm {norms(leaves).max():.3g}, and an honest one at most {limit:.3g}"
-    return None if (note[-1] == steps).all() else f"a note counts other than {steps} steps"
+    return None if (statistics[-1] == steps).all() else f"a note counts other than {steps} steps"
 
 
 def norms(update: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
-    """Give the norm of each client's update from its leaves [k, ...], in float64, where float32 would overflow."""
+    """Return the norm of each client's update from its leaves [k, ...], in float64, where float32 would overflow."""
     squares = [np.square(leaf.astype(np.float64)).reshape(len(leaf), -1).sum(axis=1) for leaf in update]
     total: np.ndarray[Any, Any] = np.sqrt(np.sum(squares, axis=0))
     return total
 
 
-def _sum_of_steps(plan: Plan, t: int, params: Any, memory: Any) -> float:
-    """Give the largest norm of all that a client lets out in round t, summed over its steps; see `update_limit`."""
-    example, space = plan.method.surface is Surface.EXAMPLE, _space(plan, params, memory)
+def _sum_of_steps(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
+    """Return the largest norm of all that a client lets out in round t, summed over its steps; see `update_limit`."""
+    example, space = plan.method.surface is Surface.EXAMPLE, _space(plan, params, clip_state)
     n, capacity, steps = (plan.batch, _capacity(plan), plan.local_steps) if example else (1, 1, 1)
-    unit = capacity / n * _largest_unit(plan, params, memory)
-    noise = _noise(plan, t, n, capacity, _largest_sensitivity(plan, memory, capacity / n))
+    unit = capacity / n * _largest_unit(plan, params, clip_state)
+    noise = _noise(plan, t, n, capacity, _largest_sensitivity(plan, clip_state, capacity / n))
     tail = noise * (space.width + space.widest * math.sqrt(2 * math.log(1 / FAILURE)))
     return steps * (unit * space.widest + space.offset) + tail
 
 
 def _capacity(plan: Plan) -> int:
-    """Give the most units that a client sums at once."""
+    """Return the most units that a client sums at once."""
     example = plan.method.surface is Surface.EXAMPLE
     return plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else 1
 
 
 def _noise(plan: Plan, t: int, n: int, capacity: int, sensitivity: float) -> float:
-    """Give the standard deviation of a coordinate's noise, summed over the steps of a round, before it is mapped."""
+    """Return the standard deviation of a coordinate's noise, summed over the steps of a round, before it is mapped."""
     sigmas = plan.sigmas()[t]
     if not sigmas.any():
         return 0.0
@@ -110,29 +112,29 @@ def _noise(plan: Plan, t: int, n: int, capacity: int, sensitivity: float) -> flo
     return float(np.sqrt(np.square(sigmas).sum())) * sensitivity * drawn
 
 
-def _largest_unit(plan: Plan, params: Any, memory: Any) -> float:
-    """Give the largest norm of a unit after clipping, over all layers and in the clip's space."""
+def _largest_unit(plan: Plan, params: Any, clip_state: Any) -> float:
+    """Return the largest norm of a unit after clipping, over all layers and in the clip's space."""
     clip, prune = plan.method.clip, plan.method.prune
     layers = 1 if clip.joint else len(jax.tree.leaves(params))
-    bound = math.inf if isinstance(clip, Unclipped) else float(clip.bound(memory)) * math.sqrt(layers)
+    bound = math.inf if isinstance(clip, Unclipped) else float(clip.bound(clip_state)) * math.sqrt(layers)
     if isinstance(prune, Dssgd) and not isinstance(clip, AdaClip):
         return min(bound, prune.bound * math.sqrt(_size(params)))
     return bound
 
 
-def _largest_sensitivity(plan: Plan, memory: Any, crowd: float) -> float:
-    """Give the largest S; one that follows the data follows norms of clipped units or of their mean."""
+def _largest_sensitivity(plan: Plan, clip_state: Any, crowd: float) -> float:
+    """Return the largest S; one that follows the data follows norms of clipped units or of their mean."""
     sensitivity = plan.method.sensitivity
     if isinstance(sensitivity, Fixed):
         return sensitivity.value
-    bound = float(plan.method.clip.bound(memory))
+    bound = float(plan.method.clip.bound(clip_state))
     return bound if isinstance(sensitivity, ClipBound) else bound * max(1.0, crowd)
 
 
-def _space(plan: Plan, params: Any, memory: Any) -> Space:
+def _space(plan: Plan, params: Any, clip_state: Any) -> Space:
     if not isinstance(plan.method.clip, AdaClip):
         return Space(math.sqrt(_size(params)), 1.0, 0.0)
-    mean, _, width = memory
+    mean, _, width = clip_state
     return Space(_norm(width), max(float(np.max(leaf)) for leaf in jax.tree.leaves(width)), _norm(mean))
 
 

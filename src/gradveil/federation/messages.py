@@ -1,4 +1,4 @@
-"""What crosses between server and clients in a round, and the static description of a client's work."""
+"""What crosses between server and clients in a round, and the static description of what a client does."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -9,17 +9,17 @@ import numpy as np
 from gradveil.data.sampling import Sampling
 from gradveil.federation.plan import Plan
 from gradveil.models.networks import Model
-from gradveil.privacy.method import Kind, kernel
-from gradveil.privacy.sanitize import Measures
+from gradveil.privacy.method import StaticMethod, TracedMethod, combine, split_static
+from gradveil.privacy.sanitize import ClipMetrics
 from gradveil.tree import Array, Tree
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What of a plan decides the compiled program of a client. Hashable; numbers come in the Task."""
+class ClientSpec:
+    """What of a plan decides the compiled program of a client. Hashable; numbers come in the RoundTask."""
 
     model: Model
-    kind: Kind
+    static: StaticMethod
     sampling: Sampling
     batch: int
     steps: int
@@ -27,33 +27,40 @@ class Work:
     cohort: int
 
     @staticmethod
-    def of(plan: Plan) -> "Work":
+    def of(plan: Plan) -> "ClientSpec":
         """Take from a plan what is compiled."""
-        kind, _ = kernel(plan.method)
-        return Work(plan.model, kind, plan.sampling, plan.batch, plan.local_steps, plan.client_size, plan.cohort)
+        static, _ = split_static(plan.method)
+        return ClientSpec(
+            plan.model, static, plan.sampling, plan.batch, plan.local_steps, plan.client_size, plan.cohort
+        )
+
+    def method(self, task: "RoundTask") -> TracedMethod:
+        """Return the method with the numbers of a round's task."""
+        return combine(self.static, task.dynamic)
 
 
-class Task(NamedTuple):
+class RoundTask(NamedTuple):
     """One round's order to every client of the cohort: a pytree of arrays.
 
-    t: the round. numbers: the method's numbers for `Work.kind`; sigmas: float32 [L]; key: the round's private key.
+    t: the round. clip_state: what an adaptive clip has learned. dynamic: the method's numbers for `ClientSpec.static`;
+    sigmas: float32 [L]; key: the round's private key.
     """
 
     t: Array
     params: Tree
-    memory: Tree
-    numbers: tuple[Any, ...]
+    clip_state: Tree
+    dynamic: tuple[Any, ...]
     learning_rate: Array
     sigmas: Array
     key: Array
 
 
 class Report(NamedTuple):
-    """One client's answer: its update W_L - W_0 as released, the clip's note and the measures of its crossings."""
+    """One client's answer: its update W_L - W_0 as released, the clip's statistics and the metrics of its crossings."""
 
     update: Tree
-    note: Tree
-    measures: Measures
+    statistics: Tree
+    metrics: ClipMetrics
 
 
 class Reports(NamedTuple):
@@ -64,19 +71,19 @@ class Reports(NamedTuple):
 
     clients: np.ndarray[Any, Any]
     update: Tree
-    note: Tree
-    measures: Measures
+    statistics: Tree
+    metrics: ClipMetrics
     remarks: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple copies nothing, and nobody writes into it
 
 
-def task_for(plan: Plan, t: int, params: Tree, memory: Tree, key: Array) -> Task:
+def task_for(plan: Plan, t: int, params: Tree, clip_state: Tree, key: Array) -> RoundTask:
     """Write the order of round t."""
-    _, numbers = kernel(plan.method)
-    return Task(
+    _, dynamic = split_static(plan.method)
+    return RoundTask(
         t=jnp.int32(t),
         params=params,
-        memory=memory,
-        numbers=tuple(jnp.float32(n) for n in numbers),
+        clip_state=clip_state,
+        dynamic=tuple(jnp.float32(n) for n in dynamic),
         learning_rate=jnp.float32(plan.learning_rate),
         sigmas=jnp.asarray(plan.sigmas()[t], jnp.float32),
         key=key,

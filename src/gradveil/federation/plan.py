@@ -31,7 +31,7 @@ LARGEST_DELTA = 0.01
 
 
 def delta_of(delta: float) -> float:
-    """Give a delta that an accountant can work with, or refuse it."""
+    """Return a delta that an accountant can work with, or refuse it."""
     if not 0 < delta < 1:
         raise BadInput(f"delta = {delta}: must lie between 0 and 1")
     if delta > LARGEST_DELTA:
@@ -134,7 +134,7 @@ class Plan:
             raise BadInput("draw = each: with lots of varying size the noise would tell how many units there were")
 
     def fewest(self, asked: int) -> int:
-        """Give how many of the clients that were asked must answer.
+        """Return how many of the clients that were asked must answer.
 
         Where each client draws its share of the noise, all must: without one the sum would have too little.
         """
@@ -143,5 +143,5 @@ class Plan:
         return min(asked, self.minimum_cohort or -(-self.cohort // 2))
 
     def sigmas(self) -> np.ndarray[Any, Any]:
-        """Give sigma for every round and local step, float64 [T, L]."""
+        """Return sigma for every round and local step, float64 [T, L]."""
         return self.method.noise.sigmas(self.rounds, self.local_steps)

@@ -8,11 +8,11 @@ import numpy as np
 from gradveil import keys
 from gradveil.federation import server
 from gradveil.federation.engine import Engine, TooFew
-from gradveil.federation.messages import Task, task_for
+from gradveil.federation.messages import RoundTask, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
 from gradveil.keys import Key, Keys
-from gradveil.privacy.sanitize import Measures
+from gradveil.privacy.sanitize import ClipMetrics
 
 
 class Round(NamedTuple):
@@ -24,7 +24,7 @@ class Round(NamedTuple):
     t: int
     state: State
     cohort: np.ndarray[Any, Any]
-    measures: Measures
+    metrics: ClipMetrics
     attempts: int
     remarks: dict[str, Any]
 
@@ -63,14 +63,14 @@ def _round(
             state, attempt = server.counted(state, cohort), attempt + 1
             if not may_retry(state):
                 raise
-    after, measures = server.absorb(plan, task, state, reports)
+    after, metrics = server.absorb(plan, task, state, reports)
     missing = np.setdiff1d(cohort, reports.clients)
-    return Round(t, server.counted(after, missing), cohort, measures, attempt + 1, reports.remarks)
+    return Round(t, server.counted(after, missing), cohort, metrics, attempt + 1, reports.remarks)
 
 
-def order(plan: Plan, t: int, state: State, roots: Keys, attempt: int = 0) -> Task:
+def order(plan: Plan, t: int, state: State, roots: Keys, attempt: int = 0) -> RoundTask:
     """Write the order of an attempt at round t."""
-    return task_for(plan, t, state.params, state.memory, _named(roots.private, "round", t, attempt))
+    return task_for(plan, t, state.params, state.clip_state, _named(roots.private, "round", t, attempt))
 
 
 def cohort_of(plan: Plan, t: int, roots: Keys, attempt: int = 0) -> np.ndarray[Any, Any]:
@@ -79,6 +79,6 @@ def cohort_of(plan: Plan, t: int, roots: Keys, attempt: int = 0) -> np.ndarray[A
 
 
 def _named(key: Key, purpose: str, t: int, attempt: int) -> Key:
-    """Give the key of a round; another attempt at it has another key."""
+    """Return the key of a round; another attempt at it has another key."""
     first = keys.named(key, purpose, t)
     return keys.named(first, "attempt", attempt) if attempt else first

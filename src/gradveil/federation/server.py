@@ -10,16 +10,16 @@ import numpy as np
 
 from gradveil import keys, tree
 from gradveil.data.sampling import CohortSampling
-from gradveil.errors import AnswerIsNo
-from gradveil.federation.messages import Reports, Task, Work
+from gradveil.errors import RunFailed
+from gradveil.federation.messages import ClientSpec, Reports, RoundTask
 from gradveil.federation.plan import Plan
 from gradveil.keys import Keys
-from gradveil.privacy.sanitize import Measures, cross
+from gradveil.privacy.sanitize import ClipMetrics, cross
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
 
-class Diverged(AnswerIsNo):
+class Diverged(RunFailed):
     """An update or the model is no longer finite; the last good state is the one before this round."""
 
     def __init__(self, t: int, who: str) -> None:
@@ -31,31 +31,31 @@ class Diverged(AnswerIsNo):
 
 
 class State(NamedTuple):
-    """What the run has come to: the next round's number, W(t), the clip's memory, and who took part how often [N]."""
+    """What the run has come to: the next round's number, W(t), the clip's state, and who took part how often [N]."""
 
     round: int
     params: Tree
-    memory: Tree
+    clip_state: Tree
     participations: np.ndarray[Any, Any]
 
 
 def init(plan: Plan, shape: tuple[int, ...], classes: int, roots: Keys) -> State:
-    """Draw W(0) and start the clip's memory."""
+    """Draw W(0) and the clip's first state."""
     params = plan.model.init(keys.named(roots.public, "init"), shape, classes)
-    return State(0, params, plan.method.clip.start(params), np.zeros(plan.clients, np.int32))
+    return State(0, params, plan.method.clip.init(params), np.zeros(plan.clients, np.int32))
 
 
-def absorb(plan: Plan, task: Task, state: State, reports: Reports) -> tuple[State, Measures]:
-    """Let the updates cross the server surface: W(t+1) <- W(t) + their mean; then let the clip learn.
+def absorb(plan: Plan, task: RoundTask, state: State, reports: Reports) -> tuple[State, ClipMetrics]:
+    """Let the updates cross the server surface: W(t+1) <- W(t) + their mean; then update the clip's state.
 
     A cohort of fixed size is averaged over those that arrived; a Poisson cohort over its expected size.
     """
     _refuse_unless_finite(state, reports)
-    arrived = jax.tree.map(jnp.asarray, (reports.update, reports.note, reports.measures))
-    params, memory, measures = _absorb(_work(plan, len(reports.clients)), task, *arrived)
+    arrived = jax.tree.map(jnp.asarray, (reports.update, reports.statistics, reports.metrics))
+    params, clip_state, metrics = _absorb(_spec(plan, len(reports.clients)), task, *arrived)
     if not bool(jnp.all(tree.is_finite(tree.lot_of_one(params)))):
         raise Diverged(state.round, "the model")
-    return counted(State(state.round + 1, params, memory, state.participations), reports.clients), measures
+    return counted(State(state.round + 1, params, clip_state, state.participations), reports.clients), metrics
 
 
 def counted(state: State, clients: np.ndarray[Any, Any]) -> State:
@@ -65,29 +65,31 @@ def counted(state: State, clients: np.ndarray[Any, Any]) -> State:
     return state._replace(participations=participations)
 
 
-def _work(plan: Plan, arrived: int) -> Work:
-    work = Work.of(plan)
-    return replace(work, cohort=arrived) if plan.cohort_sampling is CohortSampling.FIXED and arrived else work
+def _spec(plan: Plan, arrived: int) -> ClientSpec:
+    spec = ClientSpec.of(plan)
+    return replace(spec, cohort=arrived) if plan.cohort_sampling is CohortSampling.FIXED and arrived else spec
 
 
 @partial(jax.jit, static_argnums=0)
-def _absorb(work: Work, task: Task, updates: Tree, notes: Tree, measures: Measures) -> tuple[Tree, Tree, Measures]:
-    rule = work.kind.bind(task.numbers)
+def _absorb(
+    spec: ClientSpec, task: RoundTask, updates: Tree, statistics: Tree, metrics: ClipMetrics
+) -> tuple[Tree, Tree, ClipMetrics]:
+    method = spec.method(task)
     mask = jnp.ones(jax.tree.leaves(updates)[0].shape[0])
     at_server, learning = (keys.named(task.key, purpose) for purpose in ("server", "learn"))
     sigma = task.sigmas[0]
-    crossing = cross(Surface.SERVER, rule, updates, mask, work.cohort, sigma, task.memory, at_server)
-    acts_here = rule.surface is Surface.SERVER
-    summed = crossing.note if acts_here else jax.tree.map(partial(jnp.sum, axis=0), notes)
-    memory = rule.clip.learn(task.memory, summed, _expected_units(work, rule.surface), learning)
+    crossing = cross(Surface.SERVER, method, updates, mask, spec.cohort, sigma, task.clip_state, at_server)
+    acts = method.acts(Surface.SERVER)
+    summed = crossing.statistics if acts else jax.tree.map(partial(jnp.sum, axis=0), statistics)
+    clip_state = method.clip.update(task.clip_state, summed, _expected_units(spec, method.surface), learning)
     some = max(mask.shape[0], 1)
-    seen = crossing.measures if acts_here else Measures(*(jnp.sum(m) / some for m in measures))
-    return tree.add_scaled(task.params, crossing.used, 1.0), memory, seen
+    measured = crossing.metrics if acts else ClipMetrics(*(jnp.sum(m) / some for m in metrics))
+    return tree.add_scaled(task.params, crossing.used, 1.0), clip_state, measured
 
 
-def _expected_units(work: Work, surface: Surface) -> Array:
-    """Give the expected number of units that a clip notes in a round: K B examples of first steps, or K updates."""
-    return jnp.asarray(float(work.cohort * (work.batch if surface is Surface.EXAMPLE else 1)))
+def _expected_units(spec: ClientSpec, surface: Surface) -> Array:
+    """Return how many units a round's clip statistics are expected to cover: K B examples, or K updates."""
+    return jnp.asarray(float(spec.cohort * (spec.batch if surface is Surface.EXAMPLE else 1)))
 
 
 def _refuse_unless_finite(state: State, reports: Reports) -> None:

@@ -15,7 +15,7 @@ from gradveil.attacks.attack import Attack, Found, mount
 from gradveil.attacks.labels import INFERENCES
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
 from gradveil.attacks.metrics import overlap
-from gradveil.attacks.score import RULES, Truth, Verdict, identified, judge, summary
+from gradveil.attacks.score import RULES, Truth, VictimScore, identified, judge, summary
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
 from gradveil.federation import leaks
@@ -31,7 +31,7 @@ EFFORT = 5000
 
 
 def public_half(dataset: Dataset) -> Public:
-    """Give every other example of the split held out for choices, or of the test split: never a client's record."""
+    """Return every other example of the split held out for choices, or of the test split: never a client's record."""
     split = dataset.validation if dataset.validation is not None else dataset.test
     rows = np.arange(0, len(split), 2)[:PUBLIC]
     return Public(readable(split.x[rows]), split.y[rows])
@@ -40,7 +40,7 @@ def public_half(dataset: Dataset) -> Public:
 def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
     """Read one client, as often as the scene says; returns what the adversary holds, and the truth."""
     reads = [scene.read(client, r) for r in range(scene.readings)]
-    readings = tuple(Reading(r.params, *_on_host((r.memory, r.gradient, r.std))) for r in reads)
+    readings = tuple(Reading(r.params, *_on_host((r.clip_state, r.gradient, r.std))) for r in reads)
     x, y = (part[reads[0].rows] for part in (scene.dataset.train.x, scene.dataset.train.y))
     told = y if scene.told_labels else None
     return Leak(stage_of(scene, reads[0]), readings, public, told), Truth(readable(x), y)
@@ -65,7 +65,7 @@ def stage_of(scene: Scene, read: Read) -> Stage:
         steps=1 if tap.surface is Surface.EXAMPLE else plan.local_steps,
         replay=Replay.of(plan, tap),
         sparse=not isinstance(plan.method.prune, Keep) and plan.method.surface >= tap.surface,
-        mu=leaks.gaussian_mu(plan, t, tap, read.params, read.memory),
+        mu=leaks.gaussian_mu(plan, t, tap, len(jax.tree.leaves(read.params))),
         columns=_columns(dataset),
     )
 
@@ -87,7 +87,7 @@ class Outcome:
     leaks: list[Leak]
     truths: list[Truth]
     founds: list[Found]
-    verdicts: list[Verdict]
+    verdicts: list[VictimScore]
 
 
 def attack(
@@ -152,7 +152,7 @@ def _facts(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> 
 
 
 def settings_of(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> dict[str, Any]:
-    """Give all that decides an attack: the whole plan, the attack with its parts, and how it read and judged."""
+    """Return all that decides an attack: the whole plan, the attack with its parts, and how it read and judged."""
     return {
         "plan": codec.encode(scene.plan),
         "attack": repr(attack),
@@ -170,7 +170,7 @@ def settings_of(scene: Scene, attack: Attack, rule: str, seed: int, victims: int
 
 
 def label_rules(caught: list[Leak], truths: list[Truth]) -> dict[str, float | None]:
-    """Give the label accuracy of every rule that infers labels."""
+    """Return the label accuracy of every rule that infers labels."""
 
     def accuracy(rule: Any) -> float | None:
         try:

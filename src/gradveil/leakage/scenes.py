@@ -64,7 +64,7 @@ class Scene:
 
 
 def counted(scene: Scene, victims: int | None) -> int:
-    """Give how many victims to attack: what was asked for, refused beyond those there are, or ten at most."""
+    """Return how many victims to attack: what was asked for, refused beyond those there are, or ten at most."""
     there = len(scene.pool)
     if victims is None:
         return min(USUAL_VICTIMS, there)
@@ -74,7 +74,7 @@ def counted(scene: Scene, victims: int | None) -> int:
 
 
 def networks(trained: Model) -> dict[str, Model]:
-    """Give the networks that can be attacked by name."""
+    """Return the networks that can be attacked by name."""
     return {"attack": AttackNet(), "trained": trained, "mlp": Mlp(hidden=(64,), bias=True)}
 
 
@@ -103,7 +103,7 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1) -> Scene:
 
 
 def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int | None) -> Plan:
-    """Give the plan that a fresh network is attacked under: one local step on a small batch, taken in order."""
+    """Return the plan that a fresh network is attacked under: one local step on a small batch, taken in order."""
     size = PAPER_BATCH[surface] if batch is None else batch
     return replace(plan, batch=size, local_steps=1 if local_steps is None else local_steps, sampling=FixedPass())
 

@@ -11,18 +11,18 @@ from gradveil.tree import Array, Tree
 
 
 def loss(model: Model, params: Tree, x: Array, y: Array) -> Array:
-    """Give the cross-entropy -log softmax(model(x))[y] of one example."""
+    """Return the cross-entropy -log softmax(model(x))[y] of one example."""
     logits = model.apply(params, x)
     return jax.nn.logsumexp(logits) - logits[y]
 
 
 def per_example_gradients(model: Model, params: Tree, x: Array, y: Array) -> Tree:
-    """Give the gradient of each example's loss, a lot with leaves [B, ...]."""
+    """Return the gradient of each example's loss, a lot with leaves [B, ...]."""
     return jax.vmap(jax.grad(partial(loss, model)), in_axes=(None, 0, 0))(params, x, y)
 
 
 def batch_gradient(model: Model, params: Tree, x: Array, y: Array, weights: Array) -> Tree:
-    """Give the gradient of sum_j weights[j] loss_j: the plain path, with no gradient of any single example."""
+    """Return the gradient of sum_j weights[j] loss_j: the plain path, with no gradient of any single example."""
 
     def weighted(p: Tree) -> Any:
         return jnp.vdot(weights, jax.vmap(partial(loss, model), in_axes=(None, 0, 0))(p, x, y))

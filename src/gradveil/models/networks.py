@@ -25,7 +25,7 @@ class Model(Protocol):
         """Draw the initial parameters for examples of a shape and a number of classes."""
 
     def apply(self, params: Tree, x: Array) -> Array:
-        """Give the logits [classes] of one example x."""
+        """Return the logits [classes] of one example x."""
 
 
 def glorot(key: Array, shape: Shape) -> Array:
@@ -73,7 +73,7 @@ class Cnn:
         )
 
     def apply(self, params: Tree, x: Array) -> Array:
-        """Give the logits of one image [height, width, channels].
+        """Return the logits of one image [height, width, channels].
 
         ReLU follows the pool, since it commutes with a maximum and there is a quarter left to do.
         """
@@ -84,7 +84,7 @@ class Cnn:
 
 
 def _pooled_twice(side: int) -> int:
-    """Give what is left of a side after two rounds of a 3x3 convolution and a pool."""
+    """Return what is left of a side after two rounds of a 3x3 convolution and a pool."""
     return ((side - 2) // 2 - 2) // 2
 
 
@@ -121,7 +121,7 @@ class Mlp:
         return tuple(tensor for layer in layers for tensor in (layer if self.bias else layer[:1]))
 
     def apply(self, params: Tree, x: Array) -> Array:
-        """Give the logits of one example of any shape."""
+        """Return the logits of one example of any shape."""
         stride = 2 if self.bias else 1
         hidden = x.reshape(-1)
         for i in range(0, len(params), stride):
@@ -155,7 +155,7 @@ class AttackNet:
         )
 
     def apply(self, params: Tree, x: Array) -> Array:
-        """Give the logits of one image [height, width, channels]."""
+        """Return the logits of one image [height, width, channels]."""
         hidden = x
         for i, stride in enumerate((2, 2, 1, 1)):
             padded = jnp.pad(hidden, ((2, 2), (2, 2), (0, 0)))

@@ -10,7 +10,7 @@ from gradveil import tree
 from gradveil.errors import BadInput
 from gradveil.fields import real, settle
 from gradveil.normals import normals
-from gradveil.privacy.clip import Facts, Flat, OwnNorm, PerLayer, Unclipped, joint_norms, within
+from gradveil.privacy.clip import Flat, NormStats, OwnNorm, PerLayer, Unclipped, joint_norms, within
 from gradveil.tree import Array, Tree
 
 
@@ -41,35 +41,35 @@ class Quantile:
         if not 0 <= self.count_noise < float("inf"):
             raise BadInput(f"count_noise = {self.count_noise}: must be a finite number, at least 0")
 
-    def start(self, params: Tree) -> Tree:
-        """Remember C alone."""
+    def init(self, params: Tree) -> Tree:
+        """Return C, the whole state."""
         return jnp.asarray(self.c, jnp.float32)
 
-    def enter(self, lot: Tree, memory: Tree) -> Tree:
-        """Measure units as they are."""
+    def transform(self, lot: Tree, state: Tree) -> Tree:
+        """Take norms of units as they are."""
         return lot
 
-    def scales(self, norms: Array, memory: Tree) -> Array:
-        """Give min(1, C / ||g||) with the C of this round."""
-        return jnp.broadcast_to(within(joint_norms(norms), memory), norms.shape)
+    def scales(self, norms: Array, state: Tree) -> Array:
+        """Return min(1, C / ||g||) with the C of this round."""
+        return jnp.broadcast_to(within(joint_norms(norms), state), norms.shape)
 
-    def leave(self, noised: Tree, memory: Tree) -> Tree:
+    def inverse(self, noised: Tree, state: Tree) -> Tree:
         """Nothing was mapped, so nothing is mapped back."""
         return noised
 
-    def bound(self, memory: Tree) -> Array:
-        """Give the C that clips in this round."""
-        return jnp.asarray(memory)
+    def bound(self, state: Tree) -> Array:
+        """Return the C that clips in this round."""
+        return jnp.asarray(state)
 
-    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
+    def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
         """Count the units within C, each as 1/2 and each other one as -1/2, so that no unit moves it by more."""
-        unclipped = joint_norms(facts.before)[:, 0] <= memory
-        return jnp.sum(facts.mask * (unclipped - 0.5))
+        unclipped = joint_norms(norm_stats.before)[:, 0] <= state
+        return jnp.sum(norm_stats.mask * (unclipped - 0.5))
 
-    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+    def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Move C by the noised fraction of unclipped units."""
         noised = summed + self.count_noise * expected * normals(key, 1)[0]
-        return memory * jnp.exp(-self.eta * (noised / expected + 0.5 - self.gamma))
+        return state * jnp.exp(-self.eta * (noised / expected + 0.5 - self.gamma))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class AdaClip:
         m   <- beta1 m + (1 - beta1) mean(g~)
         s^2 <- beta2 s^2 + (1 - beta2) min(max(mean((g~ - m)^2 - (b noise)^2), low), high)
     with the old m in the second line and `noise` the standard deviation of the noise on w. s_0^2 = sqrt(low high).
-    The memory is (m, s, b): b is kept so that all clients use the very same.
+    The state is (m, s, b): b is kept so that all clients use the very same.
     """
 
     radius: float = 1.0
@@ -103,36 +103,36 @@ class AdaClip:
         if self.high < self.low:
             raise BadInput(f"high = {self.high}: must be at least low = {self.low}")
 
-    def start(self, params: Tree) -> Tree:
+    def init(self, params: Tree) -> Tree:
         """Begin with m = 0 and s the same everywhere."""
         start = (self.low * self.high) ** 0.25
         spread = jax.tree.map(lambda a: jnp.full_like(a, start), params)
         return jax.tree.map(jnp.zeros_like, params), spread, _width(spread)
 
-    def enter(self, lot: Tree, memory: Tree) -> Tree:
+    def transform(self, lot: Tree, state: Tree) -> Tree:
         """Whiten: (g - m) / b."""
-        return jax.tree.map(lambda g, m, b: (g - m) / b, lot, memory[0], memory[2])
+        return jax.tree.map(lambda g, m, b: (g - m) / b, lot, state[0], state[2])
 
-    def scales(self, norms: Array, memory: Tree) -> Array:
-        """Give min(1, radius / ||w||)."""
+    def scales(self, norms: Array, state: Tree) -> Array:
+        """Return min(1, radius / ||w||)."""
         return jnp.broadcast_to(within(joint_norms(norms), self.radius), norms.shape)
 
-    def leave(self, noised: Tree, memory: Tree) -> Tree:
+    def inverse(self, noised: Tree, state: Tree) -> Tree:
         """Map back: b w + m."""
-        return jax.tree.map(lambda w, m, b: b * w + m, noised, memory[0], memory[2])
+        return jax.tree.map(lambda w, m, b: b * w + m, noised, state[0], state[2])
 
-    def bound(self, memory: Tree) -> Array:
-        """Give the radius in whitened space."""
+    def bound(self, state: Tree) -> Array:
+        """Return the radius in whitened space."""
         return jnp.asarray(self.radius)
 
-    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
-        """Note g~, its squared distance from m less the noise's share, and that this was one crossing."""
-        off = jax.tree.map(lambda g, m, b: jnp.square(g - m) - jnp.square(b * noise_std), noised, memory[0], memory[2])
+    def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
+        """Return g~, its squared distance from m less the noise's share, and that this was one crossing."""
+        off = jax.tree.map(lambda g, m, b: jnp.square(g - m) - jnp.square(b * noise_std), noised, state[0], state[2])
         return noised, off, jnp.ones(())
 
-    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+    def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Move m and s towards what the noised means showed."""
-        (mean, spread, _), (released, off, count) = memory, summed
+        (mean, spread, _), (released, off, count) = state, summed
         crossings = jnp.maximum(count, 1.0)
         new_mean = jax.tree.map(lambda m, g: self.beta1 * m + (1 - self.beta1) * g / crossings, mean, released)
         new_spread = jax.tree.map(
@@ -143,11 +143,11 @@ class AdaClip:
             off,
         )
         learned = (new_mean, new_spread, _width(new_spread))
-        return jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), learned, memory)
+        return jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), learned, state)
 
 
 def _width(spread: Tree) -> Tree:
-    """Give b = sqrt(s) sqrt(sum_i s_i)."""
+    """Return b = sqrt(s) sqrt(sum_i s_i)."""
     total = jnp.sum(tree.flat(tree.lot_of_one(spread)))
     return jax.tree.map(lambda s: jnp.sqrt(s * total), spread)
 

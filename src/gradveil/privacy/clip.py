@@ -1,6 +1,6 @@
 """Clips with a bound that never changes: how large one unit may be when the noise meets it.
 
-A clip acts in two moves: `enter` maps units into the space where they are measured (the identity here), and
+A clip acts in two moves: `transform` maps units into the space where norms are taken (the identity here), and
 `scales` gives factors [unit, layer] <= 1 that bound them. `bound` is the C that those factors enforce.
 """
 
@@ -17,7 +17,7 @@ from gradveil.tree import Array, Tree
 TINY = float(np.finfo(np.float32).tiny)
 
 
-class Facts(NamedTuple):
+class NormStats(NamedTuple):
     """What a surface learns about a lot while sanitizing it.
 
     before, after: norms [unit, layer] in the space of the clip, before and after clipping.
@@ -31,73 +31,73 @@ class Facts(NamedTuple):
 
 
 class Clip(Protocol):
-    """How units are bounded. Memory is what an adaptive clip has learned; it is fixed within a round."""
+    """How units are bounded. State is what an adaptive clip has learned; it is fixed within a round."""
 
     joint: ClassVar[bool]
     """True if `bound` holds for all layers together, False if for each layer on its own."""
     sound: ClassVar[bool]
     """True if the bound is a constant or learned from noised values only."""
     once_a_round: ClassVar[bool]
-    """True if only the first crossing of a client and round is noted, so that a record is noted at most once."""
+    """True if statistics are kept of a client's first step of a round only, so that a record counts once at most."""
 
-    def start(self, params: Tree) -> Tree:
-        """Give the memory before the first round."""
+    def init(self, params: Tree) -> Tree:
+        """Return the state before the first round."""
 
-    def enter(self, lot: Tree, memory: Tree) -> Tree:
+    def transform(self, lot: Tree, state: Tree) -> Tree:
         """Map units into the space in which norms are taken."""
 
-    def scales(self, norms: Array, memory: Tree) -> Array:
-        """Give the factor of each unit and layer from the norms [unit, layer]."""
+    def scales(self, norms: Array, state: Tree) -> Array:
+        """Return the factor of each unit and layer from the norms [unit, layer]."""
 
-    def leave(self, noised: Tree, memory: Tree) -> Tree:
-        """Map the noised mean back: the inverse of `enter`."""
+    def inverse(self, noised: Tree, state: Tree) -> Tree:
+        """Map the noised mean back: the inverse of `transform`."""
 
-    def bound(self, memory: Tree) -> Array:
-        """Give C: no clipped unit is larger, in a layer or jointly."""
+    def bound(self, state: Tree) -> Array:
+        """Return C: no clipped unit is larger, in a layer or jointly."""
 
-    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
-        """Summarize a crossing for `learn`; `noised` is what was released, `noise_std` its noise before `leave`."""
+    def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
+        """Summarize a crossing for `update`; `noised` is what was released, `noise_std` its noise before `inverse`."""
 
-    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
-        """Give the next round's memory from the notes summed over the cohort; expected units per round."""
+    def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+        """Return the next round's state from the statistics summed over the cohort; expected units per round."""
 
 
 def within(norms: Array, bound: Array | float) -> Array:
-    """Give min(1, bound / norm), and 1 for a norm of zero; an infinite norm gives 0."""
+    """Return min(1, bound / norm), and 1 for a norm of zero; an infinite norm gives 0."""
     return jnp.minimum(1.0, bound / jnp.maximum(norms, TINY))
 
 
 def joint_norms(norms: Array) -> Array:
-    """Give the norm of each unit over all layers, [unit, layer] -> [unit, 1]; no overflow below float32's range."""
+    """Return the norm of each unit over all layers, [unit, layer] -> [unit, 1]; no overflow below float32's range."""
     largest = jnp.maximum(jnp.max(norms, axis=1, keepdims=True), TINY)
     joint = largest * jnp.sqrt(jnp.sum(jnp.square(norms / largest), axis=1, keepdims=True))
     return jnp.where(jnp.isinf(largest), jnp.inf, joint)
 
 
 class _Constant:
-    """The moves of a clip that keeps no memory and measures units as they are."""
+    """The moves of a clip that has no state and takes norms of units as they are."""
 
     __slots__ = ()
 
-    def start(self, params: Tree) -> Tree:
+    def init(self, params: Tree) -> Tree:
         """Keep nothing."""
         return ()
 
-    def enter(self, lot: Tree, memory: Tree) -> Tree:
-        """Measure units as they are."""
+    def transform(self, lot: Tree, state: Tree) -> Tree:
+        """Take norms of units as they are."""
         return lot
 
-    def leave(self, noised: Tree, memory: Tree) -> Tree:
+    def inverse(self, noised: Tree, state: Tree) -> Tree:
         """Nothing was mapped, so nothing is mapped back."""
         return noised
 
-    def note(self, facts: Facts, noised: Tree, noise_std: Array, memory: Tree) -> Tree:
-        """Note nothing."""
+    def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
+        """Collect nothing."""
         return ()
 
-    def learn(self, memory: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
+    def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Learn nothing."""
-        return memory
+        return state
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,12 @@ class Unclipped(_Constant):
     sound: ClassVar[bool] = True
     once_a_round: ClassVar[bool] = False
 
-    def scales(self, norms: Array, memory: Tree) -> Array:
-        """Give 1 everywhere."""
+    def scales(self, norms: Array, state: Tree) -> Array:
+        """Return 1 everywhere."""
         return jnp.ones_like(norms)
 
-    def bound(self, memory: Tree) -> Array:
-        """Give infinity."""
+    def bound(self, state: Tree) -> Array:
+        """Return infinity."""
         return jnp.asarray(jnp.inf)
 
 
@@ -133,12 +133,12 @@ class PerLayer(_Constant):
         settle(self)
         real("c", self.c)
 
-    def scales(self, norms: Array, memory: Tree) -> Array:
-        """Give min(1, C / ||g_m||)."""
+    def scales(self, norms: Array, state: Tree) -> Array:
+        """Return min(1, C / ||g_m||)."""
         return within(norms, self.c)
 
-    def bound(self, memory: Tree) -> Array:
-        """Give C."""
+    def bound(self, state: Tree) -> Array:
+        """Return C."""
         return jnp.asarray(self.c)
 
 
@@ -155,12 +155,12 @@ class Flat(_Constant):
         settle(self)
         real("c", self.c)
 
-    def scales(self, norms: Array, memory: Tree) -> Array:
-        """Give min(1, C / ||g||) in every layer."""
+    def scales(self, norms: Array, state: Tree) -> Array:
+        """Return min(1, C / ||g||) in every layer."""
         return jnp.broadcast_to(within(joint_norms(norms), self.c), norms.shape)
 
-    def bound(self, memory: Tree) -> Array:
-        """Give C."""
+    def bound(self, state: Tree) -> Array:
+        """Return C."""
         return jnp.asarray(self.c)
 
 
@@ -183,15 +183,15 @@ class OwnNorm(_Constant):
         if not self.low <= real("high", self.high):
             raise BadInput(f"high = {self.high}: must be finite and at least low = {self.low}")
 
-    def scales(self, norms: Array, memory: Tree) -> Array:
-        """Give min(1, c_j / ||g_jm||)."""
+    def scales(self, norms: Array, state: Tree) -> Array:
+        """Return min(1, c_j / ||g_jm||)."""
         return within(norms, own_norm(norms, self.low, self.high)[:, None])
 
-    def bound(self, memory: Tree) -> Array:
-        """Give the upper limit of c_j."""
+    def bound(self, state: Tree) -> Array:
+        """Return the upper limit of c_j."""
         return jnp.asarray(self.high)
 
 
 def own_norm(norms: Array, low: float, high: float) -> Array:
-    """Give the authors' c_j = min(max(max_m norm_jm, low), high), [unit, layer] -> [unit]."""
+    """Return the authors' c_j = min(max(max_m norm_jm, low), high), [unit, layer] -> [unit]."""
     return jnp.clip(jnp.max(norms, axis=1), low, high)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradveil import tree
 from gradveil.errors import BadInput
-from gradveil.privacy.clip import Clip, Facts, joint_norms
+from gradveil.privacy.clip import Clip, NormStats, joint_norms
 from gradveil.privacy.method import Method
 from gradveil.tree import Array, Tree
 
@@ -31,16 +31,16 @@ def inspect(method: Method, params: Tree) -> None:
         return
     clip, name = method.clip, type(method.clip).__qualname__
     params = jax.tree.map(lambda leaf: jnp.zeros(np.shape(leaf)), params)
-    memory = clip.start(params)
+    state = clip.init(params)
     for seed in range(3):
         lot = _lot(params, jax.random.key(seed))
-        largest, bound = _largest(clip, lot, memory), float(clip.bound(memory))
+        largest, bound = _largest(clip, lot, state), float(clip.bound(state))
         if not largest <= bound * (1 + _SLACK):
             raise BadInput(
                 f"clip = {name}: lets a unit of norm {largest:.3g} through where it says that C is {bound:.3g}"
             )
-    if clip.sound and _learns_from_raw_norms(clip, params, memory):
-        raise BadInput(f"clip = {name}: says sound = True, but what it notes changes with norms that are not noised")
+    if clip.sound and _learns_from_raw_norms(clip, params, state):
+        raise BadInput(f"clip = {name}: says sound = True, but its statistics change with norms that are not noised")
 
 
 def _lot(params: Tree, key: Array) -> Tree:
@@ -55,22 +55,24 @@ def _lot(params: Tree, key: Array) -> Tree:
     return tree.weigh(jnp.broadcast_to(scale[:, None], (n, len(leaves))), lot)
 
 
-def _largest(clip: Clip, lot: Tree, memory: Tree) -> float:
-    """Give the norm of the largest clipped unit, of a layer or of all layers as the clip's bound is meant."""
-    entered = clip.enter(lot, memory)
-    norms = tree.layer_norms(entered)
-    after = tree.layer_norms(tree.weigh(jnp.asarray(clip.scales(norms, memory)), entered))
+def _largest(clip: Clip, lot: Tree, state: Tree) -> float:
+    """Return the norm of the largest clipped unit, of a layer or of all layers as the clip's bound is meant."""
+    transformed = clip.transform(lot, state)
+    norms = tree.layer_norms(transformed)
+    after = tree.layer_norms(tree.weigh(jnp.asarray(clip.scales(norms, state)), transformed))
     return float(jnp.max(joint_norms(after) if clip.joint else after))
 
 
-def _learns_from_raw_norms(clip: Clip, params: Tree, memory: Tree) -> bool:
-    """Whether the note of a crossing differs where nothing differs but norms that were not noised."""
+def _learns_from_raw_norms(clip: Clip, params: Tree, state: Tree) -> bool:
+    """Whether the statistics of a crossing differ where nothing differs but norms that were not noised."""
     noised = jax.tree.map(lambda a: jnp.ones(np.shape(a)), params)
     layers = len(jax.tree.leaves(params))
 
-    def note(norm: float) -> list[Array]:
+    def statistics(norm: float) -> list[Array]:
         norms = jnp.full((4, layers), norm)
-        return jax.tree.leaves(clip.note(Facts(norms, norms, norms[0], jnp.ones(4)), noised, jnp.asarray(1.0), memory))
+        return jax.tree.leaves(
+            clip.statistics(NormStats(norms, norms, norms[0], jnp.ones(4)), noised, jnp.asarray(1.0), state)
+        )
 
-    pairs = zip(note(1e-3), note(1e3), strict=True)
+    pairs = zip(statistics(1e-3), statistics(1e3), strict=True)
     return any(not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True) for a, b in pairs)

@@ -79,8 +79,12 @@ class Method:
         """Whether the method changes nothing: plain federated averaging."""
         return self.noise.silent and isinstance(self.clip, Unclipped) and isinstance(self.prune, Keep)
 
+    def acts(self, surface: Surface) -> bool:
+        """Return whether a lot that crosses this surface is changed there."""
+        return self.surface is surface and not self.idle
 
-class Rule(NamedTuple):
+
+class TracedMethod(NamedTuple):
     """A method inside compiled code: the same parts, whose numbers may be traced; sigma comes separately."""
 
     surface: Surface
@@ -91,10 +95,14 @@ class Rule(NamedTuple):
     share: bool
     idle: bool
 
+    def acts(self, surface: Surface) -> bool:
+        """Return whether a lot that crosses this surface is changed there."""
+        return self.surface is surface and not self.idle
+
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What of a method decides the compiled program: its parts without their numbers. Hashable."""
+class StaticMethod:
+    """The static half of a method: its parts without their numbers. Hashable; it decides the compiled program."""
 
     surface: Surface
     parts: tuple[tuple[type[Any], tuple[tuple[str, Any], ...]], ...]
@@ -102,28 +110,32 @@ class Kind:
     share: bool
     idle: bool
 
-    def bind(self, numbers: tuple[Any, ...]) -> Rule:
-        """Put numbers (host floats or traced scalars) back into the parts; checks were done at construction."""
-        left = iter(numbers)
-        prune, clip, sensitivity = (_rebuild(cls, fields, left) for cls, fields in self.parts)
-        return Rule(self.surface, prune, clip, sensitivity, self.draw, self.share, self.idle)
-
 
 class _Mark(Enum):
-    """Stands in a Kind where a part has a number; as an Enum it is itself again after pickling."""
+    """Stands in a StaticMethod where a part has a number; as an Enum it is itself again after pickling."""
 
     NUMBER = "number"
 
 
-def kernel(method: Method) -> tuple[Kind, tuple[float, ...]]:
-    """Split a method into what is compiled and the numbers that are not: one program serves every C."""
+def split_static(method: Method) -> tuple[StaticMethod, tuple[float, ...]]:
+    """Split a method into its static half and its dynamic numbers: one compiled program serves every C.
+
+    As equinox's `partition`, whose name stands for the split of data among clients here.
+    """
     parts = (method.prune, method.clip, method.sensitivity)
-    numbers = tuple(getattr(p, f.name) for p in parts for f in _fields(p) if _is_number(getattr(p, f.name)))
+    dynamic = tuple(getattr(p, f.name) for p in parts for f in _fields(p) if _is_number(getattr(p, f.name)))
     skeletons = tuple(
         (type(p), tuple((f.name, _Mark.NUMBER if _is_number(v := getattr(p, f.name)) else v) for f in _fields(p)))
         for p in parts
     )
-    return Kind(method.surface, skeletons, method.draw, method.share, method.idle), numbers
+    return StaticMethod(method.surface, skeletons, method.draw, method.share, method.idle), dynamic
+
+
+def combine(static: StaticMethod, dynamic: tuple[Any, ...]) -> TracedMethod:
+    """Put numbers (host floats or traced scalars) back into the parts; checks were done at construction."""
+    left = iter(dynamic)
+    prune, clip, sensitivity = (_rebuild(cls, fields, left) for cls, fields in static.parts)
+    return TracedMethod(static.surface, prune, clip, sensitivity, static.draw, static.share, static.idle)
 
 
 def _fields(part: Any) -> tuple["dataclasses.Field[Any]", ...]:

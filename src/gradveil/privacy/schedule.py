@@ -29,7 +29,7 @@ class Schedule(Protocol):
     """A rule (T, L) -> sigma[T, L] in float64; the engine and the ledger read the same array."""
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Give the noise scale of every round and local step."""
+        """Return the noise scale of every round and local step."""
 
     @property
     def silent(self) -> bool:
@@ -55,7 +55,7 @@ class Constant:
         return self.sigma == 0
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Give sigma everywhere."""
+        """Return sigma everywhere."""
         return np.full((rounds, steps), self.sigma)
 
 
@@ -78,7 +78,7 @@ class Linear:
         return False
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Give the straight line, refused where it would fall to 0 or below."""
+        """Return the straight line, refused where it would fall to 0 or below."""
         u, total = _index(rounds, steps, self.per)
         gamma = self.gamma if self.end is None else (1 - self.end / self.start) / total
         return _above_zero(self.start * (1 - _given(gamma) * u), "gamma", gamma)
@@ -109,7 +109,7 @@ class Staircase:
         return False
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Give the stairs, refused where they would fall to 0 or below."""
+        """Return the stairs, refused where they would fall to 0 or below."""
         u, _ = _index(rounds, steps, self.per)
         every = self.every or max(rounds // 10, 1)
         stair = np.floor(u / (every * (steps if self.per is Per.STEP else 1)))
@@ -137,7 +137,7 @@ class Exponential:
         return False
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Give the exponential."""
+        """Return the exponential."""
         u, total = _index(rounds, steps, self.per)
         gamma = self.gamma if self.end is None else math.log(self.start / self.end) / total
         return self.start * np.exp(-_given(gamma) * u)
@@ -169,7 +169,7 @@ class Cyclic:
         return False
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Give the annealing cosine, never below the floor."""
+        """Return the annealing cosine, never below the floor."""
         u, total = _index(rounds, steps, self.per)
         period = math.ceil(total / self.cycles)
         return np.maximum(self.floor, self.start / 2 * (np.cos(np.pi * np.mod(u, period) / period) + 1))
@@ -193,7 +193,7 @@ def _check(start: float, end: float | None, gamma: float | None) -> None:
 
 
 def _index(rounds: int, steps: int, per: Per) -> tuple[Array, int]:
-    """Give u as float64 [T, L] and U."""
+    """Return u as float64 [T, L] and U."""
     t, step = np.meshgrid(np.arange(rounds), np.arange(steps), indexing="ij")
     return (t.astype(float), rounds) if per is Per.ROUND else ((t * steps + step).astype(float), rounds * steps)
 

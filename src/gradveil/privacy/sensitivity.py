@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from gradveil.errors import BadInput
 from gradveil.fields import real, settle
-from gradveil.privacy.clip import Facts, own_norm
+from gradveil.privacy.clip import NormStats, own_norm
 from gradveil.tree import Array
 
 
@@ -21,8 +21,8 @@ class Sensitivity(Protocol):
     data_dependent: ClassVar[bool]
     """True if S is computed from the private lot: then no finite guarantee holds."""
 
-    def __call__(self, facts: Facts, bound: Array) -> Array:
-        """Give S as a scalar."""
+    def __call__(self, norm_stats: NormStats, bound: Array) -> Array:
+        """Return S as a scalar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class ClipBound:
 
     data_dependent: ClassVar[bool] = False
 
-    def __call__(self, facts: Facts, bound: Array) -> Array:
-        """Give C."""
+    def __call__(self, norm_stats: NormStats, bound: Array) -> Array:
+        """Return C."""
         return bound
 
 
@@ -50,8 +50,8 @@ class Fixed:
         if self.value:
             real("value", self.value)
 
-    def __call__(self, facts: Facts, bound: Array) -> Array:
-        """Give the number."""
+    def __call__(self, norm_stats: NormStats, bound: Array) -> Array:
+        """Return the number."""
         return jnp.asarray(self.value, jnp.float32)
 
 
@@ -61,10 +61,10 @@ class L2Max:
 
     data_dependent: ClassVar[bool] = True
 
-    def __call__(self, facts: Facts, bound: Array) -> Array:
-        """Give the largest clipped layer norm of the real units."""
-        largest = jnp.max(facts.after * facts.mask[:, None], initial=0.0)
-        return _or_bound(jnp.minimum(bound, largest), facts, bound)
+    def __call__(self, norm_stats: NormStats, bound: Array) -> Array:
+        """Return the largest clipped layer norm of the real units."""
+        largest = jnp.max(norm_stats.after * norm_stats.mask[:, None], initial=0.0)
+        return _or_bound(jnp.minimum(bound, largest), norm_stats, bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class L2MaxOfMean:
 
     data_dependent: ClassVar[bool] = True
 
-    def __call__(self, facts: Facts, bound: Array) -> Array:
-        """Give the largest layer norm of the clipped mean."""
-        return _or_bound(jnp.max(facts.of_mean), facts, bound)
+    def __call__(self, norm_stats: NormStats, bound: Array) -> Array:
+        """Return the largest layer norm of the clipped mean."""
+        return _or_bound(jnp.max(norm_stats.of_mean), norm_stats, bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,16 @@ class L2MaxAsCoded:
         if not 0 < self.low <= self.high < float("inf"):
             raise BadInput(f"low = {self.low}, high = {self.high}: needs 0 < low <= high < infinity")
 
-    def __call__(self, facts: Facts, bound: Array) -> Array:
-        """Give the mean of c_j over the real units (the lower limit if there are none)."""
-        total = jnp.sum(facts.mask)
-        mean = jnp.sum(own_norm(facts.before, self.low, self.high) * facts.mask) / jnp.maximum(total, 1.0)
+    def __call__(self, norm_stats: NormStats, bound: Array) -> Array:
+        """Return the mean of c_j over the real units (the lower limit if there are none)."""
+        total = jnp.sum(norm_stats.mask)
+        mean = jnp.sum(own_norm(norm_stats.before, self.low, self.high) * norm_stats.mask) / jnp.maximum(total, 1.0)
         return jnp.maximum(mean, self.low)
 
 
-def _or_bound(sensitivity: Array, facts: Facts, bound: Array) -> Array:
+def _or_bound(sensitivity: Array, norm_stats: NormStats, bound: Array) -> Array:
     """Take the bound for an empty lot, which is then noised like a full one, where there is a bound."""
-    return jnp.where((jnp.sum(facts.mask) > 0) | jnp.isinf(bound), sensitivity, bound)
+    return jnp.where((jnp.sum(norm_stats.mask) > 0) | jnp.isinf(bound), sensitivity, bound)
 
 
 SENSITIVITIES = (ClipBound, Fixed, L2Max, L2MaxOfMean, L2MaxAsCoded)

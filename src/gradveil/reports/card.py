@@ -24,7 +24,7 @@ ALWAYS = (
 
 
 def card(run: Evidence) -> dict[str, Any]:
-    """Give the card as plain data; it satisfies privacy_card.schema.json."""
+    """Return the card as plain data; it satisfies privacy_card.schema.json."""
     result, plan = run.result, run.plan
     return {
         "format": 1,
@@ -53,7 +53,7 @@ def card(run: Evidence) -> dict[str, Any]:
 
 
 def schema() -> dict[str, Any]:
-    """Give the JSON Schema that every card satisfies."""
+    """Return the JSON Schema that every card satisfies."""
     text = files("gradveil.reports").joinpath("privacy_card.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded

@@ -118,7 +118,7 @@ def _draw(axes: Axes, line: Line, i: int) -> None:
 
 
 def _svg(figure: Figure) -> str:
-    """Give the figure as an SVG element that scales, without a date, in the page's own ink."""
+    """Return the figure as an SVG element that scales, without a date, in the page's own ink."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()

@@ -74,7 +74,7 @@ class Evidence:
         return "example" if self.guarantee is None else str(self.guarantee["unit"])
 
     def strongest(self, surface: int) -> Shown | None:
-        """Give the attack that says most at a surface: one that found a leak, else an unclear one, else any."""
+        """Return the attack that says most at a surface: one that found a leak, else an unclear one, else any."""
         there = [one for one in self.attacks if one.record["surface"] == surface]
         rank = {True: 2, None: 1, False: 0}
         return max(there, key=lambda one: (rank[leaks(one.record)], one.record["gain"]), default=None)
@@ -127,7 +127,7 @@ def _attacks(folder: Path) -> Iterable[Shown]:
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """Give the run folders that a path stands for: itself, or the runs of a demonstration below it."""
+    """Return the run folders that a path stands for: itself, or the runs of a demonstration below it."""
     if (folder / store.PLAN).exists():
         return [folder]
     below = sorted(path.parent for path in folder.glob(f"*/{store.PLAN}"))

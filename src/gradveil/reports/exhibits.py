@@ -39,7 +39,7 @@ class Exhibit:
         return self.truth.ndim == 4
 
     def first(self, count: int) -> "Exhibit":
-        """Give some of the victims."""
+        """Return some of the victims."""
         return Exhibit(**{name: getattr(self, name)[:count] for name in _ARRAYS}, columns=self.columns)
 
     def save(self, path: Path) -> None:

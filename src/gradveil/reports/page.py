@@ -31,13 +31,13 @@ FEATURES = 20
 
 @cache
 def environment() -> Environment:
-    """Give the templates; whatever is put into them is escaped."""
+    """Return the templates; whatever is put into them is escaped."""
     loader = PackageLoader("gradveil.reports")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
 def style() -> str:
-    """Give the style sheet of all pages."""
+    """Return the style sheet of all pages."""
     return environment().get_template("style.css").render()
 
 
@@ -103,7 +103,7 @@ def _surface(run: Evidence, surface: int) -> dict[str, str]:
 
 
 def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
-    """Give what an attack has to show: a gallery of pictures, or the features of a table row; or words alone."""
+    """Return what an attack has to show: a gallery of pictures, or the features of a table row; or words alone."""
     r, shows = one.record, one.exhibit
     title = f"{r['attack']} {WHERE[r['surface']]} ({r['view']}, round {r['round']})"
     base: dict[str, Any] = {"title": title, "says": words.outcome(r) + ".", "gallery": None, "rows": []}
@@ -116,7 +116,7 @@ def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
 
 
 def features(shows: Exhibit) -> list[dict[str, Any]]:
-    """Give the features of the first victim: true, recovered, and guessed without gradients."""
+    """Return the features of the first victim: true, recovered, and guessed without gradients."""
     truth, guess, prior = shows.truth[0], shows.guesses[0][-1], shows.prior[0]
     places = shows.columns or tuple((f"feature {i}", i, i + 1) for i in range(len(truth)))
     return [
@@ -167,7 +167,7 @@ def _paper(run: Evidence) -> str:
 
 
 def plan_text(run: Evidence) -> str:
-    """Give the plan as TOML; the seed of a run on a user's own data is left out, for it would undo the noise."""
+    """Return the plan as TOML; the seed of a run on a user's own data is left out, for it would undo the noise."""
     plain = codec.encode(run.plan)
     if run.own:
         plain.pop("seed", None)
@@ -176,7 +176,7 @@ def plan_text(run: Evidence) -> str:
 
 
 def plan_digest(run: Evidence) -> str:
-    """Give the digest of the plan; of a user's own run without its seed and path, which could be guessed from it."""
+    """Return the digest of the plan; of a user's own run without its seed and path, which could be guessed from it."""
     plan = run.plan
     return codec.digest(replace(plan, seed=0, dataset=Path(plan.dataset).name) if run.own else plan)
 

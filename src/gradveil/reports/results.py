@@ -21,7 +21,7 @@ GENERATED = (
 
 
 def markdown(title: str, filled: Sequence[Filled], notes: Sequence[str]) -> str:
-    """Give a table as GitHub Markdown, and below it the counts, the notes, and what its cells rest on."""
+    """Return a table as GitHub Markdown, and below it the counts, the notes, and what its cells rest on."""
     laid = grid(filled)
     lines = [["", *(_escaped(joined(head)) for head in laid.heads)], ["---"] * (1 + len(laid.heads))]
     lines += [[_escaped(joined(row)), *(_marked(laid.at.get((row, head))) for head in laid.heads)] for row in laid.rows]
@@ -39,7 +39,7 @@ def markdown(title: str, filled: Sequence[Filled], notes: Sequence[str]) -> str:
 
 
 def results(tables: Sequence[tuple[str, str, list[Filled], tuple[str, ...]]], facts: dict[str, str]) -> str:
-    """Give the page of all tables: name, title, cells and notes of each, and the facts about them all."""
+    """Return the page of all tables: name, title, cells and notes of each, and the facts about them all."""
     every = [f for _, _, filled, _ in tables for f in filled]
     sections = [
         part
@@ -91,7 +91,7 @@ def _reasons(filled: Sequence[Filled]) -> list[str]:
 
 
 def _guarantees(filled: Sequence[Filled]) -> list[str]:
-    """Give each guarantee once, after the cells it belongs to; a row that has only one stands for all its cells."""
+    """Return each guarantee once, after the cells it belongs to; a row that has only one stands for all its cells."""
     held: dict[Path, set[str]] = {}
     for f in filled:
         held.setdefault(f.cell.row, set()).update({_sound(f)} - {""})
@@ -116,7 +116,7 @@ def _difference(name: str, filled: Filled) -> str:
 
 
 def _list(heading: str, items: Iterable[str]) -> str:
-    """Give bullets below a heading, and nothing if there are none."""
+    """Return bullets below a heading, and nothing if there are none."""
     bullets = "\n".join(f"- {_escaped(item)}" for item in items)
     return f"{heading}\n\n{bullets}" if heading and bullets else bullets
 

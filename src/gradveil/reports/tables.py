@@ -50,17 +50,17 @@ def grid(filled: Sequence[Filled]) -> Grid:
 
 
 def joined(path: Path) -> str:
-    """Give a path of headings as one text."""
+    """Return a path of headings as one text."""
     return " / ".join(path)
 
 
 def shown(filled: Filled) -> str:
-    """Give one cell's text: ours, and the paper's in brackets."""
+    """Return one cell's text: ours, and the paper's in brackets."""
     return f"{ours(filled)} [{published(filled)}]"
 
 
 def ours(filled: Filled) -> str:
-    """Give what we obtain with its standard error, the deviation between seeds, and how often if more than once."""
+    """Return what we obtain with its standard error, the deviation between seeds, and how often if more than once."""
     answer = filled.answer
     if answer is None or answer.value is None:
         return ABSENT
@@ -74,12 +74,12 @@ def ours(filled: Filled) -> str:
 
 
 def published(filled: Filled) -> str:
-    """Give what the paper prints, as it prints it."""
+    """Return what the paper prints, as it prints it."""
     return ABSENT if filled.cell.published is None else filled.cell.published
 
 
 def csv(filled: Sequence[Filled]) -> str:
-    """Give one line a cell, with numbers in full and the published figure as printed."""
+    """Return one line a cell, with numbers in full and the published figure as printed."""
     file = StringIO()
     writer = DictWriter(file, _FIELDS, lineterminator="\n")
     writer.writeheader()
@@ -90,7 +90,7 @@ def csv(filled: Sequence[Filled]) -> str:
 
 
 def latex(title: str, filled: Sequence[Filled], notes: Sequence[str]) -> str:
-    r"""Give a table for LaTeX, coloured by verdict; the document needs \usepackage{xcolor} and nothing else."""
+    r"""Return a table for LaTeX, coloured by verdict; the document needs \usepackage{xcolor} and nothing else."""
     laid = grid(filled)
     top = ["", *(_tex(joined(head)) for head in laid.heads)]
     # A row that starts with a brace cannot be mistaken for an option of the line break before it.
@@ -108,7 +108,7 @@ def latex(title: str, filled: Sequence[Filled], notes: Sequence[str]) -> str:
 
 
 def plain(filled: Sequence[Filled]) -> list[dict[str, Any]]:
-    """Give the cells as JSON."""
+    """Return the cells as JSON."""
     return [f.plain() for f in filled]
 
 

@@ -19,7 +19,7 @@ WHOM = {
 
 
 def of_data(held: Record) -> list[str]:
-    """Give the caveats of a guarantee that are about the data: what was taken from the records without noise."""
+    """Return the caveats of a guarantee that are about the data: what was taken from the records without noise."""
     return [caveat for caveat in held["caveats"] if caveat.endswith(UNCOVERED)]
 
 
@@ -104,7 +104,7 @@ def outcome(record: Record) -> str:
 
 
 def badge(record: Record | None) -> tuple[str, str]:
-    """Give a word and a class for a surface; that no gain was found is no proof that there is none."""
+    """Return a word and a class for a surface; that no gain was found is no proof that there is none."""
     if record is None:
         return "not attacked", "none"
     return {True: ("leaks", "leaks"), None: ("unclear", "none"), False: ("no gain found", "holds")}[leaks(record)]

@@ -8,7 +8,7 @@ from typing import Any
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
-from gradveil.attacks.start import ClassMean, Constant, Normal, Tiles, Uniform
+from gradveil.attacks.start import ClassMean, ConstantStart, Normal, Tiles, Uniform
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.dataset import Dataset
 from gradveil.engines.cache import let_go_of_programs
@@ -48,7 +48,7 @@ from gradveil.surface import Surface
 Tell = Callable[[str], None]
 STARTS: dict[str, Any] = {
     "uniform": Uniform(), "normal": Normal(), "tiles 2x2": Tiles(2), "tiles 4x4": Tiles(4),
-    "constant": Constant(0.5), "class mean": ClassMean(),
+    "constant": ConstantStart(0.5), "class mean": ClassMean(),
 }  # fmt: skip
 DISTANCES: dict[str, Any] = {"squared L2": SquaredL2(), "cosine": Cosine(), "likelihood": Likelihood()}
 

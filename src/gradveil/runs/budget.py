@@ -80,7 +80,7 @@ class Budget:
         self._spent.cache_clear()
 
     def ledger(self, rounds: int, participations: int) -> Ledger:
-        """Give what the first rounds, and attempts that failed, release if the busiest client takes part that often."""
+        """Return what the first rounds and failed attempts release if the busiest client takes part that often."""
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             plan = plan_at(self._plan, self._earlier, t)
@@ -88,7 +88,7 @@ class Budget:
         return Ledger(tuple(releases), participations, self._plan.noise_source.value, self._caveats)
 
     def spent(self, rounds: int, participations: int) -> Guarantee:
-        """Give what is spent after some rounds, by the accountant and threat model of the plan."""
+        """Return what is spent after some rounds, by the accountant and threat model of the plan."""
         return self._spent(rounds, participations)
 
     def _guarantee(self, rounds: int, participations: int) -> Guarantee:
@@ -129,7 +129,7 @@ class Budget:
         return [g.plain() for g in guarantees(held, self._plan.delta, ADD_REMOVE)]
 
     def presumed(self, rounds: int, participations: int) -> list[dict[str, Any]]:
-        """Give the figures that presume what is not guaranteed, as JSON."""
+        """Return the figures that presume what is not guaranteed, as JSON."""
         return presumed(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE)
 
     def epsilon(self, rounds: int, participations: int, threat: str) -> float:

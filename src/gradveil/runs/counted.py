@@ -19,7 +19,7 @@ Line = dict[str, Any]
 
 
 def planned(plan: Plan, budget: Budget, state: State, roots: Keys) -> tuple[int, int]:
-    """Give the rounds to count and the busiest client's participations in them: those done, unless a target is set.
+    """Return the rounds to count and the busiest client's participations in them: those done, unless a target is set.
 
     Cohorts of rounds that were not trained are drawn as they would have been. A budget ends a run whatever the data
     are, so rounds that it does not afford are not counted.

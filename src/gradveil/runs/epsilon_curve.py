@@ -14,7 +14,7 @@ ACCOUNTANTS = ("moments", "base", "advanced", "zcdp")
 def course(
     budget: Budget, lines: Sequence[Line], guarantees: Sequence[Line], counted: int | None = None
 ) -> dict[str, Any]:
-    """Give epsilon at some rounds and at the end, as JSON: sound by adversary, and as the paper accounts.
+    """Return epsilon at some rounds and at the end, as JSON: sound by adversary, and as the paper accounts.
 
     counted: how many rounds the guarantees count, if not those that were done.
     """
@@ -25,7 +25,7 @@ def course(
 
 
 def _marks(lines: Sequence[Line]) -> list[Line]:
-    """Give the lines of the rounds at which to account, without the last."""
+    """Return the lines of the rounds at which to account, without the last."""
     at = sorted({round(share * len(lines)) for share in SHARES})
     return [lines[t - 1] for t in at if 0 < t < len(lines)]
 

@@ -35,7 +35,7 @@ def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
     engine = build_engine(plan, population, options)
     few = np.arange(min(plan.cohort, engine.at_once))
-    task = task_for(plan, 0, state.params, state.memory, keys.named(roots.private, "round", 0))
+    task = task_for(plan, 0, state.params, state.clip_state, keys.named(roots.private, "round", 0))
     engine.train(task, few)
     began = time.perf_counter()
     engine.train(task, few)

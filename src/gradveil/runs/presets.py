@@ -115,7 +115,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def preset_for(dataset: Dataset) -> Preset:
-    """Give a dataset's preset; for other data, one that any table or picture set of its size can run."""
+    """Return a dataset's preset; for other data, one that any table or picture set of its size can run."""
     if dataset.name in PRESETS and not dataset.own:
         return PRESETS[dataset.name]
     clients = max(2, min(10, len(dataset.train) // 100))
@@ -132,7 +132,7 @@ def preset_for(dataset: Dataset) -> Preset:
 
 
 def fitted(method: Method, dataset: Dataset) -> Method:
-    """Give a method asked for by name the clip and noise scale of the dataset's preset, where it has the paper's."""
+    """Return a method asked for by name the clip and noise scale of the dataset's preset, where it has the paper's."""
     preset = preset_for(dataset)
     clip = preset.clip if method.clip == PAPER_CLIP else method.clip
     noise = Constant(preset.sigma) if method.noise == Constant(PAPER_SIGMA) else method.noise
@@ -140,7 +140,7 @@ def fitted(method: Method, dataset: Dataset) -> Method:
 
 
 def chosen(method: Method, dataset: Dataset) -> Method:
-    """Give the method to train: one of ours fits itself to the dataset, one of your own stays as it is.
+    """Return the method to train: one of ours fits itself to the dataset, one of your own stays as it is.
 
     It makes no difference whether one of ours was named or handed over; the plan shows the clip and noise that result.
     """

@@ -24,7 +24,7 @@ from gradveil.runs import store
 
 CLIENTS = 8
 """Clients of a watched round that are recorded; each takes some ten gradients."""
-_PARTS = ("params", "memory", "gradient", "std")
+_PARTS = ("params", "clip_state", "gradient", "std")
 
 
 def record(folder: Path, plan: Plan, population: Population, state: State, roots: Keys) -> None:
@@ -73,19 +73,19 @@ class Records:
     shapes: dict[str, Any]
 
     def read(self, client: int, r: int) -> Read:
-        """Give the reading of a client in the r-th round."""
+        """Return the reading of a client in the r-th round."""
         held = self.files[r]
         parts = {part: self._tree(held, client, part) for part in _PARTS}
         return Read(**parts, rows=held[f"{_name(self.tap)}/{client}/rows"])
 
     def _tree(self, held: dict[str, Any], client: int, part: str) -> Any:
-        shape = self.shapes["memory" if part == "memory" else "params"]
+        shape = self.shapes["clip_state" if part == "clip_state" else "params"]
         name = partial("{}/{}/{}_{}".format, _name(self.tap), client, part)
         return jax.tree.unflatten(shape, [held[name(i)] for i in range(shape.num_leaves)])
 
 
 def recorded_rounds(folder: Path) -> list[int]:
-    """Give the rounds of which readings were recorded."""
+    """Return the rounds of which readings were recorded."""
     return sorted(store.by_round(folder / "leaks"))
 
 
@@ -103,7 +103,7 @@ def load(folder: Path, tap: Tap, rounds: tuple[int, ...] | None, like: State) ->
     for t in wanted:
         files.append(_recorded(_path(folder, t), tap))
     clients = set.intersection(*(set(map(int, f["clients"])) for f in files))
-    shapes = {"params": jax.tree.structure(like.params), "memory": jax.tree.structure(like.memory)}
+    shapes = {"params": jax.tree.structure(like.params), "clip_state": jax.tree.structure(like.clip_state)}
     return Records(wanted, np.array(sorted(clients), np.int32), tap, tuple(files), shapes)
 
 

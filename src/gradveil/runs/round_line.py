@@ -22,13 +22,13 @@ def line_of(
     plan: Plan, dataset: Dataset, population: Population | None, budget: Budget, done: Round, seconds: float
 ) -> Line:
     """Measure a finished round: the model, what was done to gradients, and what it took."""
-    params, measures = done.state.params, done.measures
+    params, metrics = done.state.params, done.metrics
     began = time.perf_counter()
     tested = score(plan.model, params, dataset.test)
     stop = _stop_score(plan, dataset, done, tested)
     sigmas, noisy = plan.sigmas()[done.t], not plan.method.noise.silent
     sigma = float(sigmas.mean() if plan.method.surface is Surface.EXAMPLE else sigmas[0])
-    sensitivity, bound = float(measures.sensitivity), float(measures.bound)
+    sensitivity, bound = float(metrics.sensitivity), float(metrics.bound)
     return {
         "round": done.t,
         "accuracy": tested.accuracy,
@@ -37,8 +37,8 @@ def line_of(
         "sigma": sigma,
         "sensitivity": _known(sensitivity),
         "clip": bound if np.isfinite(bound) else None,
-        "unit_norm": _known(float(measures.unit_norm)),
-        "clipped_share": _known(float(measures.clipped)),
+        "unit_norm": _known(float(metrics.unit_norm)),
+        "clipped_share": _known(float(metrics.clipped)),
         "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
         "cohort": len(done.cohort),
         "max_participations": int(done.state.participations.max()),
@@ -51,7 +51,7 @@ def line_of(
 
 
 def _known(measure: float) -> float | None:
-    """Give None for what the engine could not see, as over a network, and for norms that overflowed."""
+    """Return None for what the engine could not see, as over a network, and for norms that overflowed."""
     return measure if math.isfinite(measure) else None
 
 
@@ -92,7 +92,7 @@ def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, 
 
 
 def suggested_clip(lines: list[Line]) -> list[float] | None:
-    """Give the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
+    """Return the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
     seen = [line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]]
     largest = max(seen, default=None) if None not in seen else None
     return None if largest is None else [1.5 * largest, 2 * largest]

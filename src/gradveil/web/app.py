@@ -22,7 +22,7 @@ from gradveil.reports.page import style
 from gradveil.web import lab
 from gradveil.web.guard import Guard, Rules
 from gradveil.web.refusals import HANDLERS, Overloaded, brief
-from gradveil.web.report_pages import MOST_COMPARED, Reports
+from gradveil.web.report_pages import MOST_COMPARED, ReportPages
 from gradveil.web.run_processes import OPTIONS, Runs
 from gradveil.web.turns import ClientLeft, Workers
 
@@ -67,7 +67,7 @@ STATIC = {"page.js": "text/javascript", "style.css": "text/css"}
 
 
 async def static(request: Request) -> Response:
-    """Give the script or the style sheet, and nothing else."""
+    """Return the script or the style sheet, and nothing else."""
     name = request.path_params["name"]
     if name not in STATIC:
         return PlainTextResponse("there is no such file\n", 404)
@@ -80,7 +80,7 @@ class Pages:
     """What each address answers."""
 
     def __init__(self, runs: Runs, rules: Rules) -> None:
-        self._runs, self._rules, self._reports = runs, rules, Reports(runs)
+        self._runs, self._rules, self._reports = runs, rules, ReportPages(runs)
         self._reporting, self._attacking = Workers(threads=2, waiting=16), Workers(threads=1, waiting=4)
         self._streams = 0
 
@@ -110,11 +110,11 @@ class Pages:
         return self._page("run.html", title=name, run=await run_in_threadpool(self._runs.told, name))
 
     async def report(self, request: Request) -> Response:
-        """Give the report of a run; a user's own records are not in it."""
+        """Return the report of a run; a user's own records are not in it."""
         return await self._reported([request.path_params["name"]], request)
 
     async def compare(self, request: Request) -> Response:
-        """Give one page about several runs."""
+        """Return one page about several runs."""
         names = list(dict.fromkeys(request.query_params.getlist("run")))
         if len(names) < 2:
             raise BadInput("choose at least two runs to compare")
@@ -123,7 +123,7 @@ class Pages:
         return await self._reported(names, request)
 
     async def _reported(self, names: list[str], request: Request) -> Response:
-        """Give a page that was made from the very files that are there now, or make it."""
+        """Return a page that was made from the very files that are there now, or make it."""
         key = await run_in_threadpool(self._reports.key, names)
         made = self._reports.kept(key)
         if made is None:
@@ -149,7 +149,7 @@ class Pages:
 
     async def attack(self, request: Request) -> Response:
         """Attack one picture."""
-        question = lab.Question.of(await _object(request))
+        question = lab.LabRequest.of(await _object(request))
         told = await self._attacking.do(question, lambda: lab.answer(question), request.is_disconnected)
         return JSONResponse(told)
 
@@ -191,7 +191,7 @@ async def _events(tell: Callable[[], Awaitable[dict[str, Any]]], request: Reques
 
 
 def _fields(given: dict[str, Any]) -> dict[str, str]:
-    """Give the fields of a form as texts."""
+    """Return the fields of a form as texts."""
     for key, value in given.items():
         if isinstance(value, dict | list):
             raise BadInput(f"{brief(key)}: must be a text or a number")

@@ -22,7 +22,7 @@ POLICY = (
 
 
 def fresh_token() -> str:
-    """Give a token that nobody can guess: 256 random bits."""
+    """Return a token that nobody can guess: 256 random bits."""
     return secrets.token_urlsafe(32)
 
 
@@ -111,7 +111,7 @@ class Guard:
 
 
 def answer(scope: Scope, status: int, sentence: str) -> Response:
-    """Give one sentence: as text to who reads a page, as JSON to a form."""
+    """Return one sentence: as text to who reads a page, as JSON to a form."""
     sentence = sentence.encode("utf-8", "backslashreplace").decode()
     if scope["method"] in ("GET", "HEAD"):
         return PlainTextResponse(sentence + "\n", status)
@@ -119,7 +119,7 @@ def answer(scope: Scope, status: int, sentence: str) -> Response:
 
 
 def _without_token(scope: Scope) -> str:
-    """Give the address as it was sent, on this server whatever it says, without the token."""
+    """Return the address as it was sent, on this server whatever it says, without the token."""
     path = "/" + (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").lstrip("/\\")
     parts = scope["query_string"].decode("latin-1").split("&")
     rest = "&".join(part for part in parts if part.partition("=")[0] != "token")

@@ -31,7 +31,7 @@ FRAMES, ITERATIONS, PICTURES = 24, 150, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class LabRequest:
     """What the lab is asked: a dataset's name, which client's picture, a method, sigma and an attack."""
 
     dataset: str
@@ -41,7 +41,7 @@ class Question:
     attack: str
 
     @staticmethod
-    def of(given: dict[str, Any]) -> "Question":
+    def of(given: dict[str, Any]) -> "LabRequest":
         """Read a form, strictly."""
         for key, known in (("dataset", DATASETS), ("method", METHOD_NAMES), ("attack", ATTACK_NAMES)):
             if given.get(key) not in known:
@@ -51,7 +51,7 @@ class Question:
             raise BadInput(f"picture = {brief(picture)}: must lie between 0 and {PICTURES - 1}")
         if not 0 <= sigma <= 1000:
             raise BadInput(f"sigma = {sigma:g}: must lie between 0 and 1000")
-        return Question(given["dataset"], picture, given["method"], sigma, given["attack"])
+        return LabRequest(given["dataset"], picture, given["method"], sigma, given["attack"])
 
 
 def _number(given: dict[str, Any], key: str, kind: Any) -> Any:
@@ -63,7 +63,7 @@ def _number(given: dict[str, Any], key: str, kind: Any) -> Any:
         raise BadInput(f"{key} = {brief(value)}: must be {wanted}") from None
 
 
-def answer(question: Question) -> dict[str, Any]:
+def answer(question: LabRequest) -> dict[str, Any]:
     """Attack one gradient of a fresh network and give the steps as pictures, beside the truth and a blind guess."""
     data = load(question.dataset)
     method = fitted(METHODS[question.method].value, data)
@@ -78,7 +78,7 @@ def answer(question: Question) -> dict[str, Any]:
 
 
 def _slow(name: str) -> Any:
-    """Give an attack that moves in small steps, so that they can be watched: three to an iteration, not twenty."""
+    """Return an attack that moves in small steps, so that they can be watched: three to an iteration, not twenty."""
     chosen: Any = ATTACKS[name].value
     return replace(chosen, iterations=ITERATIONS, optimiser=replace(chosen.optimiser, inner=3, least_gain=0.0))
 
@@ -107,7 +107,7 @@ def _told(shows: Exhibit, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def picture(image: np.ndarray[Any, Any]) -> str:
-    """Give [h, w, 1 or 3] floats as a PNG in a data address."""
+    """Return [h, w, 1 or 3] floats as a PNG in a data address."""
     shown = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
     buffer = BytesIO()
     Image.fromarray(np.repeat(shown, 3 // shown.shape[2], axis=2)).save(buffer, "PNG")

@@ -17,7 +17,7 @@ Key = tuple[tuple[str, str], ...]
 """Names of runs with the digests of what they were when a page was asked for."""
 
 
-class Reports:
+class ReportPages:
     """The reports of a folder of runs, and the last of them that were made."""
 
     def __init__(self, runs: Runs, kept: int = KEPT) -> None:
@@ -34,7 +34,7 @@ class Reports:
             return digest(self._runs.folder(name))
 
     def kept(self, key: Key) -> str | None:
-        """Give a page that was made before."""
+        """Return a page that was made before."""
         with self._lock:
             if key in self._pages:
                 self._pages.move_to_end(key)

@@ -42,14 +42,14 @@ class Runs:
     root: Path
 
     def names(self) -> list[str]:
-        """Give the runs by their paths below the folder, the newest first."""
+        """Return the runs by their paths below the folder, the newest first."""
         plans = [p for depth in (f"*/{store.PLAN}", f"*/*/{store.PLAN}") for p in self.root.glob(depth)]
         seen = [p for p in plans if not any(part.startswith(".") for part in p.relative_to(self.root).parts)]
         newest = sorted(seen, key=_changed, reverse=True)
         return [str(p.parent.relative_to(self.root)) for p in newest]
 
     def folder(self, name: str) -> Path:
-        """Give the folder of a run; whatever lies elsewhere, or is none, is refused."""
+        """Return the folder of a run; whatever lies elsewhere, or is none, is refused."""
         try:
             root = self.root.resolve()
             place = (root / name).resolve() if name.isprintable() else root
@@ -138,7 +138,7 @@ class Runs:
         return store.held(self.folder(name)) or self._process(name) is not None
 
     def _process(self, name: str) -> int | None:
-        """Give the process that this page, or one before it, started for a run, while it lives."""
+        """Return the process that this page, or one before it, started for a run, while it lives."""
         record = self._sidecar(name, PID)
         pid = process_number(record.read_text(errors="replace") if record.is_file() else "")
         if pid is None:

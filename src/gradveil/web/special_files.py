@@ -14,7 +14,7 @@ BESIDE = (".lock", "watch.json")
 
 
 def sources(folder: Path) -> Iterator[Path]:
-    """Give the files that a report is made from, as far as they are there, in a fixed order."""
+    """Return the files that a report is made from, as far as they are there, in a fixed order."""
     named = (folder / name for name in FILES)
     yield from (path for path in named if path.exists())
     yield from sorted((folder / "attacks").glob("*.json"))
@@ -30,7 +30,7 @@ def refuse_odd_files(folder: Path) -> None:
 
 
 def digest(folder: Path) -> str:
-    """Give the SHA-256 of all that a report of this folder depends on: names and contents."""
+    """Return the SHA-256 of all that a report of this folder depends on: names and contents."""
     refuse_odd_files(folder)
     running = hashlib.sha256()
     for path in sources(folder):

@@ -23,7 +23,7 @@ def _spent(run: Evidence) -> str:
 
 
 def _number(line: dict[str, Any], key: str) -> float:
-    """Give a finite number of a line: a page that formats it, and a script that draws it, can do with nothing else."""
+    """Return a finite number of a line: the page formats it and a script draws it."""
     value = line[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise BadInput(f"metrics.jsonl: {key} = {brief(value)} is no number")

@@ -26,7 +26,7 @@ class Token:
 
 
 def choose(given: str | None, file: Path | None, environment: MutableMapping[str, str]) -> Token:
-    """Give the token: the option's, the file's, the environment's, or a fresh one.
+    """Return the token: the option's, the file's, the environment's, or a fresh one.
 
     It is taken out of the environment, so that no run that this server starts inherits it.
     """

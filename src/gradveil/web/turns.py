@@ -39,7 +39,7 @@ class Workers:
         self._jobs: dict[Hashable, Job] = {}
 
     async def do(self, key: Hashable, make: Callable[[], Any], left: Callable[[], Awaitable[bool]]) -> Any:
-        """Give what `make` gives in a thread; raises Overloaded if the queue is full, ClientLeft if `left` says so."""
+        """Run `make` in a thread; raises Overloaded if the queue is full, ClientLeft if `left` says so."""
         job = self._jobs.get(key) or self._queue(key, make)
         job.clients += 1
         try:

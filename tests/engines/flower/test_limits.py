@@ -13,7 +13,7 @@ from gradveil.data.sampling import Poisson
 from gradveil.engines.vectorized import Vectorized
 from gradveil.federation import server
 from gradveil.federation.engine import Population
-from gradveil.federation.limits import norms, note_fault, update_limit
+from gradveil.federation.limits import norms, statistics_fault, update_limit
 from gradveil.federation.messages import task_for
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
@@ -37,10 +37,10 @@ def largest(plan, tiny, seeds=5):
     for seed in range(seeds):
         state = server.init(plan, (12,), 3, Keys.of(seed, secret=False))
         for t in range(plan.rounds):
-            task = task_for(plan, t, state.params, state.memory, keys.of_words(seed, t))
+            task = task_for(plan, t, state.params, state.clip_state, keys.of_words(seed, t))
             reports = engine.train(task, np.arange(plan.clients))
-            assert note_fault(plan, t, state.params, state.memory, leaves(reports.note)) is None
-            found.append((norms(leaves(reports.update)).max(), update_limit(plan, t, state.params, state.memory)))
+            assert statistics_fault(plan, t, state.params, state.clip_state, leaves(reports.statistics)) is None
+            found.append((norms(leaves(reports.update)).max(), update_limit(plan, t, state.params, state.clip_state)))
             state, _ = server.absorb(plan, task, state, reports)
     return found
 

@@ -11,7 +11,7 @@ from gradveil import keys
 from gradveil.engines.flower import wire
 from gradveil.errors import BadInput
 from gradveil.federation import server
-from gradveil.federation.orders import Answer, Order, Refusal
+from gradveil.federation.orders import NodeReply, Order, Refusal
 from gradveil.federation.rounds import order, rounds
 from gradveil.keys import Keys
 from gradveil.methods import METHODS
@@ -19,7 +19,7 @@ from gradveil.methods import METHODS
 
 def an_order(plan, **changes):
     given = {
-        "plan": plan, "t": 1, "clients": np.array([0, 3]), "place": 0, "places": 3, "shape": (12,),
+        "plan": plan, "t": 1, "clients": np.array([0, 3]), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": ("age (1)", "job (3)"),
         "params": (np.ones((2, 3), np.float32),), "memory": (np.float32(4.0),),
         "key": (7, 9),
@@ -40,7 +40,7 @@ def test_an_order_arrives_as_it_was_sent(plan, key):
     for name in ("plan", "t", "place", "places", "shape", "classes", "columns", "key"):
         assert getattr(got, name) == getattr(sent, name)
     np.testing.assert_array_equal(got.clients, sent.clients)
-    for one, other in zip((*got.params, *got.memory), (*sent.params, *sent.memory), strict=True):
+    for one, other in zip((*got.params, *got.clip_state), (*sent.params, *sent.clip_state), strict=True):
         assert one.dtype == other.dtype
         assert one.shape == other.shape
         np.testing.assert_array_equal(one, other)
@@ -51,15 +51,15 @@ def test_an_answer_arrives_as_it_was_sent_however_sparse(kept):
     rng = np.random.default_rng(0)
     leaf = (rng.normal(size=(3, 40, 5)) * (rng.random((3, 40, 5)) < kept)).astype(np.float32)
     note = rng.normal(size=(3, 2)).astype(np.float32)
-    packed = wire.pack_answer(Answer((leaf,), (note,)))
-    got = wire.unpack_answer(packed, Answer((leaf[:0],), (note[:0],)), 3)
+    packed = wire.pack_answer(NodeReply((leaf,), (note,)))
+    got = wire.unpack_answer(packed, NodeReply((leaf[:0],), (note[:0],)), 3)
     np.testing.assert_array_equal(got.update[0], leaf)
-    np.testing.assert_array_equal(got.note[0], note)
+    np.testing.assert_array_equal(got.statistics[0], note)
     assert wire.size(packed) < leaf.nbytes * min(1.0, 2 * kept + 0.3) + note.nbytes + 1000
 
 
 def test_a_refusal_arrives_and_is_cut_if_it_is_a_book():
-    got = wire.unpack_answer(wire.pack_answer(Refusal("no \n" * 5000)), Answer((), ()), 1)
+    got = wire.unpack_answer(wire.pack_answer(Refusal("no \n" * 5000)), NodeReply((), ()), 1)
     assert isinstance(got, Refusal)
     assert len(got.reason) <= wire.LONGEST
     assert "\n" not in got.reason

@@ -90,8 +90,8 @@ def visible(folder):
     for path in (folder / "checkpoints").glob("*.npz"):
         with np.load(path) as file:
             done, params = int(file["round"]), [file[n] for n in file.files if n.startswith("params_")]
-            memory = [file[n] for n in file.files if n.startswith("memory_")]
-            state = State(done, params, memory, file["participations"])
+            clip_state = [file[n] for n in file.files if n.startswith("memory_")]
+            state = State(done, params, clip_state, file["participations"])
         if done:
             assert seen.setdefault(done - 1, store.state_digest(state)) == store.state_digest(state)
     return seen

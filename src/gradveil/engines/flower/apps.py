@@ -33,7 +33,7 @@ def train(message, context):
 
 
 def fab() -> bytes:
-    """Give the app as Flower's bundle; without one it starts no run."""
+    """Return the app as Flower's bundle; without one it starts no run."""
     files = {
         "gradveil_app/__init__.py": b'"""The shim of gradveil for Flower."""\n',
         "gradveil_app/server.py": _SERVER.encode(),

@@ -43,11 +43,11 @@ class ServerPlaces:
         return self.state / "superlink.db"
 
     def credentials(self) -> dict[str, str]:
-        """Give the header that opens the gate."""
+        """Return the header that opens the gate."""
         return {HEADER: self.owner.read_bytes().hex()}
 
     def authority(self) -> bytes:
-        """Give the certificate by which the SuperLink is known."""
+        """Return the certificate by which the SuperLink is known."""
         return (self.keys / credentials.CA).read_bytes()
 
     def superlink(self) -> Command:
@@ -62,7 +62,7 @@ class ServerPlaces:
         ]
 
     def arguments(self) -> Command:
-        """Give Flower's settings of the SuperLink: TLS, keyed nodes, and nothing that executes what was submitted."""
+        """Return Flower's settings of the SuperLink: TLS, keyed nodes, and nothing that executes what was submitted."""
         return [
             *("--ssl-ca-certfile", str(self.keys / credentials.CA)),
             *("--ssl-certfile", str(self.keys / credentials.SERVER)),
@@ -107,14 +107,14 @@ class NodePlaces:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Give the surroundings of Flower's processes: no telemetry, no calls home, no installing, its home in `home`."""
+    """Return the surroundings of Flower's processes: no telemetry, no calls home, no installing, its home in `home`."""
     # Processes start one another by name, so this installation's commands must be found first.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     return {**os.environ, **settings(home), "PATH": path}
 
 
 def settings(home: Path) -> dict[str, str]:
-    """Give the variables that differ from the user's own."""
+    """Return the variables that differ from the user's own."""
     return {
         "FLWR_HOME": str(home),
         "FLWR_TELEMETRY_ENABLED": "0",

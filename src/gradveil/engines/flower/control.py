@@ -36,7 +36,7 @@ from flwr.superlink.grid import HttpGrid
 
 from gradveil.engines.flower import apps
 from gradveil.engines.flower.commands import ServerPlaces
-from gradveil.errors import AnswerIsNo, BadInput
+from gradveil.errors import BadInput, RunFailed
 
 POLL = 0.2
 CLAIM = 60.0
@@ -113,7 +113,7 @@ def _started(places: ServerPlaces) -> int:
     answer = client.StartRun(StartRunRequest(fab=fab))
     client.close()
     if not answer.HasField("run_id"):
-        raise AnswerIsNo("Flower did not take the run")
+        raise RunFailed("Flower did not take the run")
     number: int = answer.run_id
     return number
 
@@ -133,7 +133,7 @@ def _claimed(places: ServerPlaces, run_id: int) -> str:
             token: str = found.token
             return token
         time.sleep(POLL)
-    raise AnswerIsNo(f"Flower did not offer the run within {CLAIM:g} s")
+    raise RunFailed(f"Flower did not offer the run within {CLAIM:g} s")
 
 
 def _control(places: ServerPlaces) -> ControlHttpClient:

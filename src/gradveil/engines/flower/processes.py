@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gradveil.engines.flower import credentials
 from gradveil.engines.flower.commands import LOOPBACK, Command, ServerPlaces, environment
-from gradveil.errors import AnswerIsNo
+from gradveil.errors import RunFailed
 
 GRACE = 5.0
 OWNER_ONLY = 0o077
@@ -29,7 +29,7 @@ _PROGRAM = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 15); os.execvp(sy
 _WITH_PARENT = [sys.executable, "-c", _PROGRAM] if sys.platform == "linux" else []
 
 
-class Failed(AnswerIsNo):
+class Failed(RunFailed):
     """A process of Flower did not do what it was started for."""
 
 
@@ -64,21 +64,21 @@ class Crew:
         return process
 
     def log(self, name: str) -> Path:
-        """Give the file that a process writes to."""
+        """Return the file that a process writes to."""
         return self._logs / f"{name}.log"
 
     def length(self, name: str) -> int:
-        """Give how many bytes a log has."""
+        """Return how many bytes a log has."""
         return self.log(name).stat().st_size if self.log(name).exists() else 0
 
     def said_since(self, name: str, start: int) -> str:
-        """Give what a log holds beyond its first `start` bytes."""
+        """Return what a log holds beyond its first `start` bytes."""
         with self.log(name).open("rb") as log:
             log.seek(start)
             return log.read().decode(errors="replace")
 
     def last_words(self, name: str, lines: int = 3) -> str:
-        """Give the last lines of a log as one."""
+        """Return the last lines of a log as one."""
         said = self.log(name).read_text(errors="replace").split("\n") if self.log(name).exists() else []
         return " ".join(line.strip() for line in [line for line in said if line.strip()][-lines:])
 
@@ -116,7 +116,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 @contextmanager
 def crew(logs: Path, home: Path) -> Iterator[Crew]:
-    """Give a crew that is stopped whatever happens."""
+    """Return a crew that is stopped whatever happens."""
     hands = Crew(logs, home)
     try:
         yield hands

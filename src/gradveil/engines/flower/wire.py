@@ -11,7 +11,7 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from gradveil import codec
 from gradveil.errors import BadInput
-from gradveil.federation.orders import Answer, Array, Order, Refusal
+from gradveil.federation.orders import Array, NodeReply, Order, Refusal
 from gradveil.federation.plan import Plan
 
 NPY = b"\x93NUMPY"
@@ -25,8 +25,8 @@ def pack_order(order: Order) -> RecordDict:
         "plan": codec.encode(order.plan),
         "t": order.t,
         "clients": order.clients.tolist(),
-        "place": order.place,
-        "places": order.places,
+        "node": order.node,
+        "nodes": order.nodes,
         "shape": list(order.shape),
         "classes": list(order.classes),
         "columns": list(order.columns),
@@ -36,7 +36,7 @@ def pack_order(order: Order) -> RecordDict:
         {
             "order": ConfigRecord({"json": json.dumps(words, allow_nan=False)}),
             "params": _dense(order.params),
-            "memory": _dense(order.memory),
+            "clip_state": _dense(order.clip_state),
         }
     )
 
@@ -49,13 +49,13 @@ def unpack_order(content: RecordDict) -> Order:
             plan=codec.decode(Plan, words["plan"]),
             t=int(words["t"]),
             clients=np.asarray([int(c) for c in words["clients"]], np.int64),
-            place=int(words["place"]),
-            places=int(words["places"]),
+            node=int(words["node"]),
+            nodes=int(words["nodes"]),
             shape=tuple(map(int, words["shape"])),
             classes=tuple(map(str, words["classes"])),
             columns=tuple(map(str, words["columns"])),
             params=_leaves(content, "params"),
-            memory=_leaves(content, "memory"),
+            clip_state=_leaves(content, "clip_state"),
             key=None if words["key"] is None else (int(words["key"][0]), int(words["key"][1])),
         )
     except BadInput:
@@ -64,15 +64,15 @@ def unpack_order(content: RecordDict) -> Order:
         raise BadInput(f"the order cannot be read ({type(error).__name__})") from error
 
 
-def pack_answer(answer: Answer | Refusal) -> RecordDict:
+def pack_answer(answer: NodeReply | Refusal) -> RecordDict:
     """Write an answer; a leaf that is mostly zeros travels as positions and values."""
     if isinstance(answer, Refusal):
         return RecordDict({"refusal": ConfigRecord({"reason": answer.reason})})
     packed = {name: a for i, leaf in enumerate(answer.update) for name, a in _packed(i, leaf).items()}
-    return RecordDict({"update": ArrayRecord(packed), "note": _dense(answer.note)})
+    return RecordDict({"update": ArrayRecord(packed), "statistics": _dense(answer.statistics)})
 
 
-def unpack_answer(content: RecordDict, like: Answer, clients: int) -> Answer | Refusal:
+def unpack_answer(content: RecordDict, like: NodeReply, clients: int) -> NodeReply | Refusal:
     """Read an answer of `clients` clients whose leaves are like those given, but for the first axis.
 
     Raises BadInput, with what is wrong, if it is not exactly such an answer of finite float32 numbers.
@@ -81,16 +81,18 @@ def unpack_answer(content: RecordDict, like: Answer, clients: int) -> Answer | R
         return Refusal(_reason(content))
     try:
         update = tuple(_unpacked(content["update"], i, clients, leaf) for i, leaf in enumerate(like.update))
-        note = tuple(_leaves(content, "note"))
+        statistics = tuple(_leaves(content, "statistics"))
     except BadInput:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, EOFError) as error:
         raise BadInput(f"the answer cannot be read ({type(error).__name__})") from error
-    if len(note) != len(like.note):
-        raise BadInput(f"the answer has {len(note)} notes, and {len(like.note)} were expected")
-    for got, expected in zip((*update, *note), (*like.update, *like.note), strict=True):
+    if len(statistics) != len(like.statistics):
+        raise BadInput(
+            f"the answer has {len(statistics)} arrays of statistics, and {len(like.statistics)} were expected"
+        )
+    for got, expected in zip((*update, *statistics), (*like.update, *like.statistics), strict=True):
         _check(got, (clients, *expected.shape[1:]))
-    return Answer(update, note)
+    return NodeReply(update, statistics)
 
 
 def size(content: RecordDict) -> int:

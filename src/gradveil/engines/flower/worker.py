@@ -30,9 +30,9 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from gradveil.engines.flower import wire
 from gradveil.errors import BadInput
-from gradveil.federation.orders import Answer, Order, Refusal
+from gradveil.federation.orders import NodeReply, Order, Refusal
 
-Handle = Callable[[Order], Answer | Refusal]
+Handle = Callable[[Order], NodeReply | Refusal]
 POLL = 0.2
 TRIES = 2
 """How often a request of one task is tried; without a bound a task of a run that is over would never end."""
@@ -63,7 +63,7 @@ def _in_turn(handle: Handle) -> Handle:
     """Let orders be handled one after the other."""
     turn = threading.Lock()
 
-    def handled(order: Order) -> Answer | Refusal:
+    def handled(order: Order) -> NodeReply | Refusal:
         with turn:
             return handle(order)
 

@@ -47,7 +47,7 @@ def save(folder: Path, kept: Checkpoint, watched: bool = False) -> None:
     """Write the checkpoint, and a copy under its round if it is watched."""
     state = kept.state
     leaves: Record = {f"params_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.params))}
-    leaves |= {f"memory_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.memory))}
+    leaves |= {f"clip_state_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.clip_state))}
     line = b"" if kept.line is None else json.dumps(kept.line, allow_nan=False).encode()
     leaves |= {"line": np.frombuffer(line, np.uint8), "head": np.frombuffer(kept.head.encode(), np.uint8)}
     content = files.npz(leaves | {"round": np.int64(state.round), "participations": state.participations})
@@ -62,7 +62,7 @@ def read_checkpoint(path: Path, like: State) -> Checkpoint:
     state = State(
         _number(path, arrays),
         _refilled(path, like.params, "params", arrays),
-        _refilled(path, like.memory, "memory", arrays),
+        _refilled(path, like.clip_state, "clip_state", arrays),
         _alike(path, "participations", like.participations, arrays),
     )
     told = _array(path, "line", arrays).tobytes()
@@ -88,7 +88,7 @@ def _number(path: Path, arrays: Arrays) -> int:
 
 
 def _alike(path: Path, name: str, like: Any, arrays: Arrays) -> np.ndarray[Any, Any]:
-    """Give an array if it has the shape and type that the plan gives it, and is finite."""
+    """Return an array if it has the shape and type that the plan gives it, and is finite."""
     found = _array(path, name, arrays)
     if (found.shape, found.dtype) != (like.shape, like.dtype):
         raise BadInput(
@@ -131,7 +131,7 @@ def _check(path: Path, found: Checkpoint, history: History) -> None:
 
 
 def latest(folder: Path, history: History, like: State) -> Checkpoint | None:
-    """Give the checkpoint to go on from, or None before anything was trained; refuse to lose what was done."""
+    """Return the checkpoint to go on from, or None before anything was trained; refuse to lose what was done."""
     path, told = folder / LATEST, len(history.lines)
     if not files.there(path):
         _refuse_if_trained(folder, told)
@@ -159,7 +159,7 @@ def _refuse_if_trained(folder: Path, told: int) -> None:
 
 
 def inspect(folder: Path, plan: Plan) -> History:
-    """Give the history of a run for whoever only reads it, perhaps while it is trained; refuse one that was cut.
+    """Return the history of a run for whoever only reads it, perhaps while it is trained; refuse one that was cut.
 
     A line that a kill kept from metrics.jsonl is taken from the checkpoint.
     """
@@ -190,12 +190,12 @@ def _refuse_later_stretch(folder: Path, history: History) -> None:
 
 
 def state_digest(state: State) -> str:
-    """Give the SHA-256 of a state: parameters, what a clip remembers, and who took part how often."""
-    return _digest([*jax.tree.leaves(state.params), *jax.tree.leaves(state.memory), state.participations])
+    """Return the SHA-256 of a state: parameters, what a clip remembers, and who took part how often."""
+    return _digest([*jax.tree.leaves(state.params), *jax.tree.leaves(state.clip_state), state.participations])
 
 
 def params_digest(params: Tree) -> str:
-    """Give the SHA-256 of a parameter tree over shapes and bytes."""
+    """Return the SHA-256 of a parameter tree over shapes and bytes."""
     return _digest(jax.tree.leaves(params))
 
 

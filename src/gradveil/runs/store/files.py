@@ -158,7 +158,7 @@ def write_json(path: Path, value: Record, owner_only: bool = False) -> None:
 
 
 def digest(value: Any) -> str:
-    """Give the SHA-256 of plain data as canonical JSON."""
+    """Return the SHA-256 of plain data as canonical JSON."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -176,7 +176,7 @@ def read_sealed(path: Path) -> Record:
 
 
 def npz(arrays: Record) -> bytes:
-    """Give the content of an .npz file."""
+    """Return the content of an .npz file."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

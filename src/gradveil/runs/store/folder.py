@@ -144,7 +144,7 @@ def keep_watching(folder: Path, rounds: frozenset[int]) -> None:
 
 
 def watched(folder: Path) -> frozenset[int]:
-    """Give the rounds whose checkpoints are to be kept."""
+    """Return the rounds whose checkpoints are to be kept."""
     path = folder / WATCH
     if not files.there(path):
         return frozenset()

@@ -51,24 +51,24 @@ class History:
 
 
 def plan_at(plan: Plan, earlier: Sequence[Earlier], t: int) -> Plan:
-    """Give the plan that round t was, or will be, trained under: it differs from the one in force in `rounds` alone."""
+    """Return the plan that round t was, or will be, trained under: only `rounds` differs from the one in force."""
     rounds = next((stretch.rounds for stretch in earlier if t < stretch.until), plan.rounds)
     return plan if rounds == plan.rounds else replace(plan, rounds=rounds)
 
 
 @lru_cache(maxsize=64)
 def plan_digest(plan: Plan) -> str:
-    """Give the digest of a plan in which 1 and 1.0 are one number, as they are after a file was read."""
+    """Return the digest of a plan in which 1 and 1.0 are one number, as they are after a file was read."""
     return files.digest(json.loads(json.dumps(codec.encode(plan)), parse_int=float))
 
 
 def link(head: str, plan: Plan, line: Record) -> str:
-    """Give the chain's digest after one more line."""
+    """Return the chain's digest after one more line."""
     return files.digest([head, plan_digest(plan), {key: value for key, value in line.items() if key != CHAIN}])
 
 
 def linked(head: str, plan: Plan, line: Record) -> Record:
-    """Give a line with its place in the chain."""
+    """Return a line with its place in the chain."""
     return {**line, CHAIN: link(head, plan, line)}
 
 

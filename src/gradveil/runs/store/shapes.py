@@ -45,7 +45,7 @@ _NAMES = {float: "a number", str: "a text", bool: "true or false", dict: "an obj
 
 
 def shaped(path: Path, value: Record, shape: Record) -> Record:
-    """Give what a file holds if it has the shape; the first fault is bad input."""
+    """Return what a file holds if it has the shape; the first fault is bad input."""
     for fault in _faults(value, shape, ""):
         raise BadInput(f"{str(path)!r}: {fault}, so it is no file of this kind")
     return value
