@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: help setup demo test fuzz test-tables test-flower test-browser lint bench results clean
+.PHONY: help setup demo quick test golden fuzz test-tables test-flower test-browser browser lint bench results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,21 +29,30 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
+quick: lint  ## lint, then tests that run every module once: under a minute when programs are compiled
+	$(BIN)/python -m pytest -n 2 --dist worksteal --every-module @tests/quick/selection.txt
+
 test: lint  ## lint, then all tests but those of whole tables, Flower's processes and browsers
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not tables and not flower and not browser"
+
+golden: $(VENV)/.ready-dev  ## seeded runs of every method, three datasets, both engines: the bits that were recorded
+	$(BIN)/python tests/golden/record_runs.py check
 
 fuzz: $(VENV)/.ready-dev  ## a thousand generated inputs: no traceback, no exit code but 0, 1 and 2, none without an end
 	GRADVEIL_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
 
 test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
-	$(BIN)/python -m pytest -m tables
+	$(BIN)/python -m pytest -m tables --timeout 1800
 
 test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and SuperNodes of this machine
 	$(BIN)/python -m pytest -n 2 -m flower
 
-test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; installs Debian's chromium if it is not there
-	@command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
+test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; needs chromium and chromedriver
+	@command -v chromedriver >/dev/null || { echo "chromedriver is missing: install chromium and chromium-driver (as root: make browser)" >&2; exit 1; }
 	$(BIN)/python -m pytest -m browser
+
+browser:  ## install Debian's chromium and its driver, as root
+	apt-get update -qq && apt-get install -y -qq chromium chromium-driver
 
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk

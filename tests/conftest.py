@@ -15,6 +15,7 @@ COMPILED = Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")) 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
+import every_module  # noqa: E402
 import jax  # noqa: E402
 
 from gradveil.engines.cache import MAPS, MOST_MAPS  # noqa: E402
@@ -22,8 +23,10 @@ from gradveil.engines.cache import MAPS, MOST_MAPS  # noqa: E402
 MOST_RESIDENT = 800 << 20
 """Bytes beyond which compiled programs are let go between tests. A worker held gigabytes of them at its end."""
 RESIDENT = Path("/proc/self/statm")
-PEAKS = []
-"""The most memory that each worker held, in bytes; filled where they are directed from."""
+IN_OTHER_PROCESSES: set[str] = set()
+"""Modules that only processes of Flower run: `make test-flower` covers them."""
+TOLD: list[dict] = []
+"""What each worker told at its end; filled where they are directed from."""
 
 
 def pytest_sessionstart(session):
@@ -56,19 +59,47 @@ def give_back():
         trim(0)
 
 
-def pytest_sessionfinish(session):
-    """Tell whoever directs this worker how much memory it held at most."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def pytest_addoption(parser):
+    """Add what `make quick` asks for."""
+    parser.addoption("--every-module", action="store_true", help="fail unless every module of gradveil is run")
+
+
+def pytest_configure(config):
+    """Begin to watch which modules are run, if somebody wants to know."""
+    if config.getoption("--every-module"):
+        every_module.watch()
+
+
+def told(config):
+    """Give what this process tells at its end: the most memory that it held, in bytes, and the modules that it ran."""
+    modules = every_module.ran() if config.getoption("--every-module") else []
+    return {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "modules": modules}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error):
-    """Keep what a worker told at its end."""
-    PEAKS.append(getattr(node, "workeroutput", {}).get("peak", 0))
+    """Keep what a worker told at its end; one that crashed told nothing."""
+    TOLD.append(getattr(node, "workeroutput", {}))
 
 
-def pytest_terminal_summary(terminalreporter):
-    """Say how much memory the workers held, or this process if there are none."""
-    peaks = PEAKS or [resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]
-    terminalreporter.write_line(f"memory at most: {', '.join(f'{peak / 1e9:.2f} GB' for peak in peaks)}")
+def pytest_sessionfinish(session):
+    """Tell whoever directs this worker; there, fail if a module was to be run and was not."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput.update(told(session.config))
+        return
+    TOLD[:] = TOLD or [told(session.config)]
+    if session.config.getoption("--every-module") and not_run() and session.exitstatus == 0:
+        session.exitstatus = 1
+
+
+def not_run():
+    """Give the modules that no worker ran."""
+    return every_module.missing([module for one in TOLD for module in one.get("modules", [])], IN_OTHER_PROCESSES)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say how much memory the workers held, or this process if there are none, and which modules were left out."""
+    peaks = [f"{one['peak'] / 1e9:.2f} GB" for one in TOLD if one]
+    terminalreporter.write_line(f"memory at most: {', '.join(peaks)}")
+    if config.getoption("--every-module"):
+        terminalreporter.write_line(f"modules not run: {', '.join(not_run()) or 'none'}")
