@@ -39,7 +39,7 @@ def machine():
 
 
 def recorded(case, attack=True):
-    """Train one method on one dataset with one engine; attack the run if that is wanted and the engine is the fast one."""
+    """Train one method on one dataset with one engine; attack the run if it is wanted and the engine is fast."""
     import gradveil
 
     dataset, method, engine = case
