@@ -8,7 +8,8 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject
 	--python-version 3.11 --generate-hashes --no-annotate --quiet --system-certs
 UPGRADE :=
 
-.PHONY: help setup demo test fuzz test-tables test-flower test-browser test-packaging lint lock audit-deps bench schemas results clean
+.PHONY: help setup demo quick test golden fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
+	schemas results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,21 +36,30 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks tools
 	$(BIN)/mypy
 
-test: lint  ## lint, then all tests but those of whole tables, Flower's processes, browsers and the wheel
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser and not packaging"
+quick: lint  ## lint, then tests that run every module once: under a minute when programs are compiled
+	$(BIN)/python -m pytest -n 2 --dist worksteal --every-module @tests/quick/selection.txt
+
+test: lint  ## lint, then all tests but those of whole tables, Flower's processes and browsers and the wheel
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not tables and not flower and not browser and not packaging"
+
+golden: $(VENV)/.ready-dev  ## seeded runs of every method, three datasets, both engines: the bits that were recorded
+	$(BIN)/python tests/golden/record_runs.py check
 
 fuzz: $(VENV)/.ready-dev  ## a thousand generated inputs: no traceback, no exit code but 0, 1 and 2, none without an end
 	GRADVEIL_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
 
 test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
-	$(BIN)/python -m pytest -m tables
+	$(BIN)/python -m pytest -m tables --timeout 1800
 
 test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and SuperNodes of this machine
 	$(BIN)/python -m pytest -n 2 -m flower
 
-test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; installs Debian's chromium if it is not there
-	@command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
+test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; needs chromium and chromedriver
+	@command -v chromedriver >/dev/null || { echo "chromedriver is missing: install chromium and chromium-driver (as root: make browser)" >&2; exit 1; }
 	$(BIN)/python -m pytest -m browser
+
+browser:  ## install Debian's chromium and its driver, as root
+	apt-get update -qq && apt-get install -y -qq chromium chromium-driver
 
 test-packaging: $(VENV)/.ready-dev  ## the wheel, built and installed without the locks in an environment of its own
 	$(BIN)/python -m pytest -m packaging
