@@ -77,7 +77,7 @@ def test_a_clip_that_keeps_its_bound_passes():
 
 @pytest.mark.parametrize("factor", [1.01, 1e9])
 def test_a_clip_that_lets_a_unit_through_is_refused_with_both_norms(factor):
-    with pytest.raises(BadInput, match=r"clip = Mine: lets a unit of norm .* where it says that C is 4"):
+    with pytest.raises(BadInput, match=r"clip = Mine: a clipped unit has norm .*, and must be at most its bound C = 4"):
         inspect(method(Mine(factor=factor)), PARAMS)
 
 
