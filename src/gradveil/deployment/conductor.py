@@ -88,7 +88,7 @@ def copies(plan: Plan, dataset: Dataset) -> int:
 def budget_of(plan: Plan, dataset: Dataset) -> Budget:
     """Account a plan as if only the fewest clients that it allows answered every round: less noise adds up then."""
     poisson = plan.cohort_sampling is CohortSampling.POISSON  # averaged over its expected size, whoever answers
-    return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.fewest(plan.cohort))
+    return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.minimum_replies(plan.cohort))
 
 
 def taken_up(grid: Any, folder: Path) -> Run:

@@ -20,7 +20,7 @@ from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.ledger import layer_count
 from gradveil.federation.messages import task_for
-from gradveil.federation.orders import Array, NodeReply, Order, Refusal, columns_of, held_by
+from gradveil.federation.orders import Array, NodeReply, Order, Refusal, clients_of, columns_of
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.keys import Keys
 from gradveil.runs import store
@@ -118,7 +118,7 @@ class Site:
         known = (
             len(np.unique(order.clients)) == len(order.clients) and np.isin(order.clients, range(plan.clients)).all()
         )
-        here = held_by(order.node, order.nodes, order.clients)
+        here = clients_of(order.node, order.nodes, order.clients)
         return (
             None if known and len(here) == len(order.clients) > 0 else "clients were asked for that are not held here"
         )
@@ -159,7 +159,7 @@ def _forged(order: Order) -> str | None:
 
 def own_population(plan: Plan, data: Dataset, place: int, places: int) -> Population:
     """Divide a node's own rows among the clients that it holds, no row twice; other clients hold nothing here."""
-    clients = held_by(place, places, np.arange(plan.clients))
+    clients = clients_of(place, places, np.arange(plan.clients))
     needed = len(clients) * plan.client_size
     if needed > len(data.train):
         raise BadInput(

@@ -23,7 +23,7 @@ class Serial:
         self._spec, self._population = ClientSpec.of(plan), population
 
     @property
-    def at_once(self) -> int:
+    def clients_per_call(self) -> int:
         """One client after another."""
         return 1
 

@@ -60,7 +60,7 @@ class Vectorized:
         self._program = _program(self._spec, mesh)
 
     @property
-    def at_once(self) -> int:
+    def clients_per_call(self) -> int:
         """A chunk on every device."""
         return self._chunk
 

@@ -15,7 +15,7 @@ from gradveil.engines.flower.flower_engine import Absent
 from gradveil.engines.vectorized import Vectorized
 from gradveil.federation import server
 from gradveil.federation.engine import Population, TooFew
-from gradveil.federation.rounds import cohort_of, order, rounds
+from gradveil.federation.rounds import cohort_of, round_task, rounds
 from gradveil.keys import Keys
 from gradveil.methods import FED_SDP_CLIENT, METHODS
 
@@ -141,7 +141,7 @@ def test_a_node_that_fails_is_named_and_the_round_goes_on_without_it(federation,
     # The model moved by the mean of those that answered, as if the cohort had been theirs alone.
     roots = Keys.of(plan.seed, secret=False)
     state = server.init(plan, SHAPE, CLASSES, roots)
-    task = order(plan, 0, state, roots)
+    task = round_task(plan, 0, state, roots)
     alone = Vectorized(plan, Population.of(plan, tiny())).train(task, heard)
     expected = [leaf + update.mean(axis=0) for leaf, update in zip(leaves(state.params), alone.update, strict=True)]
     for one, other in zip(leaves(first.state.params), expected, strict=True):

@@ -12,7 +12,7 @@ from gradveil.engines.flower import wire
 from gradveil.errors import BadInput
 from gradveil.federation import server
 from gradveil.federation.orders import NodeReply, Order, Refusal
-from gradveil.federation.rounds import order, rounds
+from gradveil.federation.rounds import round_task, rounds
 from gradveil.keys import Keys
 from gradveil.methods import METHODS
 
@@ -117,7 +117,7 @@ def test_the_key_of_secret_noise_is_the_nodes_own_and_differs_each_time(federati
     def update():
         over, _ = federation(plan)
         state = server.init(plan, (12,), 3, roots)
-        return over.train(order(plan, 0, state, roots), np.arange(9)).update
+        return over.train(round_task(plan, 0, state, roots), np.arange(9)).update
 
     one, other = update(), update()
     assert all((a != b).mean() > 0.99 for a, b in zip(one, other, strict=True))

@@ -20,7 +20,7 @@ from gradveil.errors import BadInput, RunFailed
 from gradveil.federation import limits
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
-from gradveil.federation.orders import Array, NodeReply, Order, Refusal, columns_of, held_by
+from gradveil.federation.orders import Array, NodeReply, Order, Refusal, clients_of, columns_of
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.privacy.sanitize import ClipMetrics
 
@@ -85,22 +85,24 @@ class Flower:
     gathered: bool = False
 
     @property
-    def at_once(self) -> int:
+    def clients_per_call(self) -> int:
         """Nodes train side by side, each a client or more."""
         return len(self.roster.names)
 
     def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Send every node its share, and gather what comes within the deadline."""
         like = self._like(task)
-        indices = {index: held_by(index, len(self.roster.names), np.sort(cohort)) for index in range(self.at_once)}
+        indices = {
+            index: clients_of(index, len(self.roster.names), np.sort(cohort)) for index in range(self.clients_per_call)
+        }
         asked = {index: clients for index, clients in indices.items() if len(clients)}
         if not asked:
             self.before(int(task.t), cohort)  # an attempt all the same, though nobody was drawn
             return Reports(np.sort(cohort), *like, {"nodes": _told(self.roster, {})})
-        online = self._await(asked, self.plan.fewest(len(cohort)))
+        online = self._await(asked, self.plan.minimum_replies(len(cohort)))
         self.before(int(task.t), np.sort(cohort))
         heard = self._exchange(asked, online, task, NodeReply(*map(_leaves, (like.update, like.statistics))))
-        return self._gathered(asked, heard, like, self.plan.fewest(len(cohort)))
+        return self._gathered(asked, heard, like, self.plan.minimum_replies(len(cohort)))
 
     def _like(self, task: RoundTask) -> Report:
         """Return reports of nobody, whose leaves have the shapes that answers must have."""
