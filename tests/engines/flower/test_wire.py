@@ -21,7 +21,7 @@ def an_order(plan, **changes):
     given = {
         "plan": plan, "t": 1, "clients": np.array([0, 3]), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": ("age (1)", "job (3)"),
-        "params": (np.ones((2, 3), np.float32),), "memory": (np.float32(4.0),),
+        "params": (np.ones((2, 3), np.float32),), "clip_state": (np.float32(4.0),),
         "key": (7, 9),
     }  # fmt: skip
     return Order(**given | changes)
@@ -51,15 +51,15 @@ def test_an_answer_arrives_as_it_was_sent_however_sparse(kept):
     rng = np.random.default_rng(0)
     leaf = (rng.normal(size=(3, 40, 5)) * (rng.random((3, 40, 5)) < kept)).astype(np.float32)
     note = rng.normal(size=(3, 2)).astype(np.float32)
-    packed = wire.pack_answer(NodeReply((leaf,), (note,)))
-    got = wire.unpack_answer(packed, NodeReply((leaf[:0],), (note[:0],)), 3)
+    packed = wire.pack_reply(NodeReply((leaf,), (note,)))
+    got = wire.unpack_reply(packed, NodeReply((leaf[:0],), (note[:0],)), 3)
     np.testing.assert_array_equal(got.update[0], leaf)
     np.testing.assert_array_equal(got.statistics[0], note)
     assert wire.size(packed) < leaf.nbytes * min(1.0, 2 * kept + 0.3) + note.nbytes + 1000
 
 
 def test_a_refusal_arrives_and_is_cut_if_it_is_a_book():
-    got = wire.unpack_answer(wire.pack_answer(Refusal("no \n" * 5000)), NodeReply((), ()), 1)
+    got = wire.unpack_reply(wire.pack_reply(Refusal("no \n" * 5000)), NodeReply((), ()), 1)
     assert isinstance(got, Refusal)
     assert len(got.reason) <= wire.LONGEST
     assert "\n" not in got.reason
@@ -95,11 +95,11 @@ def test_nothing_but_the_order_and_the_answer_crosses_and_no_record_with_it(fede
     list(rounds(plan, over, server.init(plan, (12,), 3, roots), roots))
     assert len(grid.crossed) == 3
     for _, message, reply in grid.crossed:
-        assert set(message.content) == {"order", "params", "memory"}
+        assert set(message.content) == {"order", "params", "clip_state"}
         words = json.loads(message.content["order"]["json"])
         assert set(words) == {"plan", "t", "clients", "place", "places", "shape", "classes", "columns", "key"}
         assert words["key"] is None
-        assert set(reply.content) == {"update", "note"}
+        assert set(reply.content) == {"update", "statistics"}
         clients = len(words["clients"])
         for record in reply.content.values():
             for label, array in record.items():
