@@ -82,7 +82,9 @@ def test_a_clip_that_lets_a_unit_through_is_refused_with_both_norms(factor):
 
 
 def test_a_clip_that_says_sound_and_learns_from_raw_norms_is_refused():
-    with pytest.raises(BadInput, match="clip = Mine: declares sound = True, but its statistics depend on norms without noise"):
+    with pytest.raises(
+        BadInput, match="clip = Mine: declares sound = True, but its statistics depend on norms without noise"
+    ):
         inspect(method(Mine(learns=True)), PARAMS)
 
 
