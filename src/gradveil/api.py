@@ -1,4 +1,4 @@
-"""The package as a library: load data, make a plan, train it, use the model."""
+"""The Python API: load data, make a plan, train it, attack it, use the model."""
 
 import os
 import tempfile
@@ -47,7 +47,7 @@ class Trained:
         try:
             examples = np.asarray(x)
         except ValueError:
-            raise BadInput("x: examples of one shape are expected, and these differ") from None
+            raise BadInput("x: examples of one shape are expected, and these have several") from None
         if examples.dtype.kind not in "fuib":
             raise BadInput(f"x = {shown(x)}: numbers are expected")
         if not examples.ndim or examples.shape[1:] != self.shape:
@@ -68,14 +68,14 @@ LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": 
 @machine_errors()
 def dataset(name: str | Path, **options: Any) -> Dataset:
     """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
-    given: dict[str, Any] = {}
+    coerced: dict[str, Any] = {}
     for key, value in options.items():
         kind = pick("option", key, LOADING)
         if value is not None or kind is bool:
-            given[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
-    if "seed" in given:
-        whole("seed", given["seed"], 0, LARGEST_SEED)
-    return sources.load(sources.locate(name), **given)
+            coerced[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+    if "seed" in coerced:
+        whole("seed", coerced["seed"], 0, LARGEST_SEED)
+    return sources.load(sources.locate(name), **coerced)
 
 
 @machine_errors()
@@ -93,10 +93,10 @@ def plan(name: str | Path, method: Method | str = "fed-cdp", **changes: Any) -> 
         raise BadInput(f"method = {shown(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
     given, tweaks = divided(changes)
-    place, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
-    data = dataset(place, **loading)
+    location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
+    data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
-    return resolve(place, data, tweaks.of(chosen(started, data)), given)
+    return resolve(location, data, tweaks.of(chosen(started, data)), given)
 
 
 def _refuse_unknown(changes: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def _refuse_unknown(changes: dict[str, Any]) -> None:
 
 
 def _path(name: str, value: Any) -> Path:
-    """Return a path that the user named."""
+    """Return the user's path; BadInput if it is none."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
         raise BadInput(f"{name} = {shown(value)}: a path is expected")
     return Path(value)
@@ -115,13 +115,13 @@ def _path(name: str, value: Any) -> Path:
 
 @machine_errors()
 def train(plan: Plan, out: str | Path | None = None, resume: bool = False, engine: str = "vectorized") -> Trained:
-    """Train a plan in a run folder (a temporary one if none is named) and give the model.
+    """Train a plan in a run folder (a temporary one by default) and return the model.
 
-    resume: go on with the run that the folder holds; a plan with other `rounds`, and nothing else, trains on.
+    resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference.
     """
     if not isinstance(plan, Plan):
-        raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan gives")
+        raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan returns")
     data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +152,7 @@ def attack(
 ) -> dict[str, Any]:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
-    victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack
+    victims: how many clients, ten unless given, or all where there are fewer. Returns the record that `gradveil attack
     --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an attack is a name
     or a value of `gradveil.attacks.zoo`.
     """
@@ -187,7 +187,7 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
 
 @machine_errors()
 def load(folder: str | Path) -> Trained:
-    """Load the model of a finished run; refuses parameters that are not those of its result."""
+    """Return the model of a finished run; BadInput if its parameters are not those of its result."""
     folder = _path("folder", folder)
     if not store.there(folder / store.RESULT):
         raise BadInput(f"{str(folder)!r}: holds no finished run")

@@ -1,6 +1,6 @@
 """Frozen dataclasses to plain data (TOML, JSON) and back, strictly: an unknown key or a wrong type is refused.
 
-`fields.settle` brings values that were given in Python to the types of a dataclass; here they come from a file.
+`fields.settle` does the same for values that come from Python; here they come from a file.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ QUOTES = "'\""
 
 
 def encode(value: Any) -> Any:
-    """Turn a value into plain data; a dataclass becomes a table, a part names its `kind`, None is left out."""
+    """Return a value as plain data; a dataclass becomes a table, a part names its `kind`, None is left out."""
     if isinstance(value, Enum):
         return value.name.lower()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -45,7 +45,7 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
 
 
 def decode(cls: type[Any], data: Any, where: str = "") -> Any:
-    """Build a `cls` from plain data; raises BadInput naming the key, the value and the rule."""
+    """Return a `cls` from plain data; BadInput with key, value and rule otherwise."""
     given, missing = decode_given(cls, data, where), dataclasses.MISSING
     for field in dataclasses.fields(cls):
         if field.name not in given and field.default is missing and field.default_factory is missing:
@@ -58,7 +58,7 @@ def decode(cls: type[Any], data: Any, where: str = "") -> Any:
 
 
 def decode_given(cls: type[Any], data: Any, where: str = "") -> Plain:
-    """Decode the keys that are there, without asking for the others: a plan whose rest comes from a preset."""
+    """Return the decoded keys that are present; the others may be missing, as in a plan that a preset completes."""
     if not isinstance(data, dict):
         raise BadInput(f"{where or cls.__name__} = {shown(data)}: a table of keys is expected")
     hints, fields = typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}

@@ -35,8 +35,8 @@ from gradveil.runs.budget import Budget
 
 @pytest.fixture
 def site(tmp_path, tiny):
-    def make(policy=Policy(), own=False, place=(0, 3)):  # noqa: B008
-        return Node(tiny(own), policy, Spending(tmp_path / "spending.json"), None if own else place)
+    def make(policy=Policy(), own=False, shard=(0, 3)):  # noqa: B008
+        return Node(tiny(own), policy, Spending(tmp_path / "spending.json"), None if own else shard)
 
     return make
 
@@ -190,12 +190,12 @@ def test_epsilon_is_what_the_accountant_says_of_the_busiest_client(site, secret,
     assert served.epsilon() == pytest.approx(account(expected, plan.delta, ADD_REMOVE, "server").epsilon)
 
 
-def test_the_same_rows_under_another_place_add_up(site, secret):
+def test_the_same_rows_as_another_shard_add_up(site, secret):
     here = site(Policy(maximum_rounds=3), own=True)
     plan = replace(secret, client_size=4)
     answers = [
-        here.handle(ordered(plan, clients=(place,), node=place, places=places))
-        for place, places in ((0, 3), (1, 3), (0, 2), (1, 2))
+        here.handle(ordered(plan, clients=(node,), node=node, nodes=nodes))
+        for node, nodes in ((0, 3), (1, 3), (0, 2), (1, 2))
     ]
     assert [isinstance(a, NodeReply) for a in answers] == [True, True, True, False]
 
@@ -305,7 +305,7 @@ def test_a_written_policy_is_the_one_that_is_read_and_explains_every_key(tmp_pat
 @pytest.mark.parametrize("shard", ["3/3", "a/3", "1", "-1/3"])
 def test_a_shard_is_two_numbers(shard):
     with pytest.raises(BadInput, match="shard"):
-        NodeSettings(data="digits", state="x", policy="p", shard=shard).place  # noqa: B018
+        NodeSettings(data="digits", state="x", policy="p", shard=shard).shard_numbers  # noqa: B018
 
 
 def test_a_named_dataset_needs_its_shard(tmp_path):
