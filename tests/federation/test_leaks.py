@@ -322,7 +322,7 @@ def descended_by_what_was_seen(plan, number):
     holding = ClientData(*map(jnp.asarray, (held.x, held.y, held.shards[number], np.int32(number))))
     now, sizes = client.begin(work, task), []
     for index in map(jnp.asarray, (0, 1)):
-        crossing, after = client.seen(work, task, holding, now, index), step(work, task, holding, now, index)
+        crossing, after = client.observed(work, task, holding, now.params, index), step(work, task, holding, now, index)
         np.testing.assert_allclose(
             flat(after.params), flat(now.params) - RATE * flat(crossing.used), rtol=1e-6, atol=1e-6
         )
