@@ -14,7 +14,7 @@ from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
-from gradveil.errors import BadInput, machine_errors, shown
+from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
@@ -49,7 +49,7 @@ class Trained:
         except ValueError:
             raise BadInput("x: examples of one shape are expected, and these have several") from None
         if examples.dtype.kind not in "fuib":
-            raise BadInput(f"x = {shown(x)}: numbers are expected")
+            raise BadInput(f"x = {quoted(x)}: numbers are expected")
         if not examples.ndim or examples.shape[1:] != self.shape:
             raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
         if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
@@ -90,7 +90,7 @@ def plan(name: str | Path, method: Method | str = "fed-cdp", **changes: Any) -> 
     Flat(c=0.5)
     """
     if not isinstance(method, Method | str):
-        raise BadInput(f"method = {shown(method)}: a name or a Method is expected")
+        raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
     given, tweaks = divided(changes)
     location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
@@ -109,7 +109,7 @@ def _refuse_unknown(changes: dict[str, Any]) -> None:
 def _path(name: str, value: Any) -> Path:
     """Return the user's path; BadInput if it is none."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
-        raise BadInput(f"{name} = {shown(value)}: a path is expected")
+        raise BadInput(f"{name} = {quoted(value)}: a path is expected")
     return Path(value)
 
 
@@ -121,7 +121,7 @@ def train(plan: Plan, out: str | Path | None = None, resume: bool = False, engin
     engine: `vectorized`, or `serial`, the slow reference.
     """
     if not isinstance(plan, Plan):
-        raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan returns")
+        raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
     data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +181,7 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
     if given is None:
         return None
     if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):
-        raise BadInput(f"rounds = {shown(given)}: must be a list of round numbers, such as (0, 1)")
+        raise BadInput(f"rounds = {quoted(given)}: must be a list of round numbers, such as (0, 1)")
     return tuple(sorted({whole("rounds", one, 0) for one in given}))
 
 

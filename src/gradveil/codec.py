@@ -11,7 +11,7 @@ import typing
 from enum import Enum
 from typing import Any
 
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 
 Plain = dict[str, Any]
@@ -38,7 +38,7 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
     if kinds is None:
         return encode(value)
     if not dataclasses.is_dataclass(value):
-        raise BadInput(f"{field.name} = {shown(value)}: only a dataclass can be written to a file")
+        raise BadInput(f"{field.name} = {quoted(value)}: only a dataclass can be written to a file")
     cls = type(value)
     own = cls in kinds  # a user's part is named by its module, and refused by `decode`: a file never imports code
     return {"kind": cls.__name__ if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
@@ -60,11 +60,11 @@ def decode(cls: type[Any], data: Any, where: str = "") -> Any:
 def decode_given(cls: type[Any], data: Any, where: str = "") -> Plain:
     """Return the decoded keys that are present; the others may be missing, as in a plan that a preset completes."""
     if not isinstance(data, dict):
-        raise BadInput(f"{where or cls.__name__} = {shown(data)}: a table of keys is expected")
+        raise BadInput(f"{where or cls.__name__} = {quoted(data)}: a table of keys is expected")
     hints, fields = typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}
     for key in data:
         if key not in fields:
-            raise BadInput(f"{_path(where, shown(key).strip(QUOTES))}: unknown key; known are {', '.join(fields)}")
+            raise BadInput(f"{_path(where, quoted(key).strip(QUOTES))}: unknown key; known are {', '.join(fields)}")
     return {k: _decode_field(fields[k], hints[k], v, _path(where, k)) for k, v in data.items()}
 
 
@@ -73,11 +73,11 @@ def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where:
     if kinds is None:
         return _decode_plain(hint, value, where)
     if not isinstance(value, dict) or "kind" not in value:
-        raise BadInput(f"{where} = {shown(value)}: a table with a `kind` is expected")
+        raise BadInput(f"{where} = {quoted(value)}: a table with a `kind` is expected")
     chosen = {kind.__name__: kind for kind in kinds}.get(str(value["kind"]))
     if chosen is None:
         raise BadInput(
-            f"{where}.kind = {shown(value['kind'], 200)}: must be one of {', '.join(k.__name__ for k in kinds)}"
+            f"{where}.kind = {quoted(value['kind'], 200)}: must be one of {', '.join(k.__name__ for k in kinds)}"
         )
     return decode(chosen, {k: v for k, v in value.items() if k != "kind"}, where)
 
@@ -88,7 +88,7 @@ def _decode_plain(hint: Any, value: Any, where: str) -> Any:
         return _decode_plain(next(a for a in inner if a is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, list):
-            raise BadInput(f"{where} = {shown(value)}: a list is expected")
+            raise BadInput(f"{where} = {quoted(value)}: a list is expected")
         return tuple(_decode_plain(inner[0], item, where) for item in value)
     if dataclasses.is_dataclass(hint):
         return decode(typing.cast(type[Any], hint), value, where)

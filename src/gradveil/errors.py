@@ -14,13 +14,13 @@ class RunFailed(Exception):
     """The question was sound and the answer is no: a diverged run, a digest that differs (exit code 1)."""
 
 
-def shown(value: object, most: int = 80) -> str:
+def quoted(value: object, longest: int = 80) -> str:
     """Return a value as it may stand in a sentence: its repr on one line, cut where it is long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         text = "a number of thousands of digits"
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def _sentence(error: Exception) -> str | None:
         return None
     if isinstance(error, OSError):
         reason = error.strerror or " ".join(str(error).split()) or type(error).__name__
-        return reason if error.filename is None else f"{shown(error.filename)}: {reason}"
+        return reason if error.filename is None else f"{quoted(error.filename)}: {reason}"
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
         return f"memory: this needs more than the machine has ({' '.join(str(error).split())[:120] or 'out of memory'})"
     if isinstance(error, RecursionError):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 
 MOST = 2**63 - 1
 LEAST_REAL, MOST_REAL = 1e-37, 1e38
@@ -57,11 +57,11 @@ def _plain(hint: Any, value: Any, where: str) -> Any:
         return _plain(next(a for a in inner if a is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple | np.ndarray):
-            raise BadInput(f"{where} = {shown(value)}: a list is expected")
+            raise BadInput(f"{where} = {quoted(value)}: a list is expected")
         return tuple(_plain(inner[0], item, where) for item in value)
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, typing.cast(type[Any], hint)):
-            raise BadInput(f"{where} = {shown(value)}: a {typing.cast(type[Any], hint).__name__} is expected")
+            raise BadInput(f"{where} = {quoted(value)}: a {typing.cast(type[Any], hint).__name__} is expected")
         return value
     if isinstance(hint, type) and issubclass(hint, Enum):
         return value if isinstance(value, hint) else choose(hint, value, where)
@@ -76,11 +76,11 @@ def _part(kinds: tuple[type[Any], ...], hint: Any, value: Any, where: str) -> An
     lacking = [name for name in required if isinstance(value, type) or not hasattr(value, name)]
     if lacking:
         names = ", ".join(kind.__name__ for kind in kinds)
-        raise BadInput(f"{where} = {shown(value)}: must be a value of {names}, or your own with {', '.join(required)}")
+        raise BadInput(f"{where} = {quoted(value)}: must be a value of {names}, or your own with {', '.join(required)}")
     try:
         hash(value)
     except TypeError:
-        raise BadInput(f"{where} = {shown(value)}: must be hashable, such as a frozen dataclass") from None
+        raise BadInput(f"{where} = {quoted(value)}: must be hashable, such as a frozen dataclass") from None
     return value
 
 
@@ -91,10 +91,10 @@ def scalar(hint: type[Any], value: Any, where: str) -> Any:
     )
     if isinstance(value, int) and not isinstance(value, bool) and hint in (int, float):
         if not -MOST <= value <= MOST:
-            raise BadInput(f"{where} = {shown(value)}: a whole number must be within +-{MOST}")
+            raise BadInput(f"{where} = {quoted(value)}: a whole number must be within +-{MOST}")
         return hint(value)
     if type(value) is not hint:
-        raise BadInput(f"{where} = {shown(value)}: {_NAMES.get(hint, hint.__name__)} is expected")
+        raise BadInput(f"{where} = {quoted(value)}: {_NAMES.get(hint, hint.__name__)} is expected")
     return value
 
 
@@ -105,7 +105,7 @@ def choose(kind: type[Enum], value: Any, where: str) -> Any:
     names = {member.name.lower(): member for member in kind}
     member = names.get(value.lower().replace("-", "_")) if isinstance(value, str) else None
     if member is None:
-        raise BadInput(f"{where} = {shown(value)}: must be one of {', '.join(names)}")
+        raise BadInput(f"{where} = {quoted(value)}: must be one of {', '.join(names)}")
     return member
 
 

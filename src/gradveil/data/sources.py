@@ -11,7 +11,7 @@ from gradveil.data import download, image_datasets, local_files, tabular_dataset
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
 from gradveil.data.user_csv import Progress
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def locate(name: "str | os.PathLike[str]") -> str:
     if isinstance(name, os.PathLike):
         return os.path.realpath(os.fspath(name))
     if not isinstance(name, str) or "\0" in name:
-        raise BadInput(f"dataset = {shown(name)}: must be a name or a path")
+        raise BadInput(f"dataset = {quoted(name)}: must be a name or a path")
     if any(source.name == name for source in SOURCES) or not os.path.exists(os.path.expanduser(name)):
         return name
     return os.path.realpath(os.path.expanduser(name))

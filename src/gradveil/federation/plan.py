@@ -10,7 +10,7 @@ import numpy as np
 from gradveil.accounting.threats import THREATS
 from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import real, settle, whole
 from gradveil.keys import LARGEST_SEED
 from gradveil.models.networks import MODELS, Cnn, Model
@@ -90,14 +90,14 @@ class Plan:
     def __post_init__(self) -> None:
         settle(self)
         if not self.dataset or "\0" in self.dataset:
-            raise BadInput(f"dataset = {shown(self.dataset)}: must be a name or a path")
+            raise BadInput(f"dataset = {quoted(self.dataset)}: must be a name or a path")
         for name in ("clients", "cohort", "rounds", "local_steps", "batch", "client_size"):
             whole(name, getattr(self, name))
         self._check_size()
         self._check_numbers()
         for name, known in (("accountant", ACCOUNTANTS), ("threat_model", tuple(THREATS))):
             if getattr(self, name) not in known:
-                raise BadInput(f"{name} = {shown(getattr(self, name))}: must be one of {', '.join(known)}")
+                raise BadInput(f"{name} = {quoted(getattr(self, name))}: must be one of {', '.join(known)}")
         self.sampling.check(self.client_size, self.batch)
         self._check_draw()
         self.sigmas()

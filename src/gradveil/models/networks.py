@@ -10,7 +10,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import real, settle, whole
 from gradveil.models.convolution import patches, pool
 from gradveil.tree import Array, Tree
@@ -109,7 +109,7 @@ class Mlp:
         settle(self)
         if not self.hidden or not 1 <= min(self.hidden) <= max(self.hidden) < 2**31:
             raise BadInput(
-                f"hidden = {shown(list(self.hidden))}: needs at least one hidden layer of at least 1 unit, "
+                f"hidden = {quoted(list(self.hidden))}: needs at least one hidden layer of at least 1 unit, "
                 f"none of more than {2**31 - 1}"
             )
 
