@@ -303,7 +303,7 @@ def test_a_node_that_trusts_another_ca_says_so_and_ends(seen, tmp_path):
         seen.here.server.address, tmp_path, seen.here.nodes["site-0"].key, tmp_path / "other" / credentials.CA
     )
     assert done.returncode == 1, done.stderr
-    assert "is not one that the CA in" in done.stderr.strip().splitlines()[-1]
+    assert "was not signed by the CA in" in done.stderr.strip().splitlines()[-1]
 
 
 def test_a_node_that_finds_nobody_says_so_and_ends(seen, tmp_path):

@@ -121,11 +121,11 @@ FAULTS = {
     "zip": (raw(b"PK\x03\x04 not a zip"), "numpy's format"),
     "bomb": (
         raw(b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999999,), }"),
-        "large",
+        "not of the size that it claims",
     ),
     "pickle": (objects, "numpy's format"),
-    "sparse": (sparse_beyond, "do not fit"),
-    "notes": (noted, "notes"),
+    "sparse": (sparse_beyond, "do not match"),
+    "statistics": (noted, "arrays of statistics"),
     "late": (lambda message, reply: None, "no reply within"),
     "error": (lambda message, reply: Message(Error(5, "gone"), reply_to=message), "Flower error 5"),
 }
