@@ -1,4 +1,4 @@
-"""The package as a library: load data, make a plan, train it, use the model."""
+"""The Python API: load data, make a plan, train it, attack it, use the model."""
 
 import os
 import tempfile
@@ -14,7 +14,7 @@ from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
-from gradveil.errors import BadInput, machine_errors, shown
+from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
@@ -47,9 +47,9 @@ class Trained:
         try:
             examples = np.asarray(x)
         except ValueError:
-            raise BadInput("x: examples of one shape are expected, and these differ") from None
+            raise BadInput("x: examples of one shape are expected, and these have several") from None
         if examples.dtype.kind not in "fuib":
-            raise BadInput(f"x = {shown(x)}: numbers are expected")
+            raise BadInput(f"x = {quoted(x)}: numbers are expected")
         if not examples.ndim or examples.shape[1:] != self.shape:
             raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
         if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
@@ -68,14 +68,14 @@ LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": 
 @machine_errors()
 def dataset(name: str | Path, **options: Any) -> Dataset:
     """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
-    given: dict[str, Any] = {}
+    coerced: dict[str, Any] = {}
     for key, value in options.items():
         kind = pick("option", key, LOADING)
         if value is not None or kind is bool:
-            given[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
-    if "seed" in given:
-        whole("seed", given["seed"], 0, LARGEST_SEED)
-    return sources.load(sources.locate(name), **given)
+            coerced[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+    if "seed" in coerced:
+        whole("seed", coerced["seed"], 0, LARGEST_SEED)
+    return sources.load(sources.locate(name), **coerced)
 
 
 @machine_errors()
@@ -90,13 +90,13 @@ def plan(name: str | Path, method: Method | str = "fed-cdp", **changes: Any) -> 
     Flat(c=0.5)
     """
     if not isinstance(method, Method | str):
-        raise BadInput(f"method = {shown(method)}: a name or a Method is expected")
+        raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
     given, tweaks = divided(changes)
-    place, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
-    data = dataset(place, **loading)
+    location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
+    data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
-    return resolve(place, data, tweaks.of(chosen(started, data)), given)
+    return resolve(location, data, tweaks.of(chosen(started, data)), given)
 
 
 def _refuse_unknown(changes: dict[str, Any]) -> None:
@@ -107,21 +107,21 @@ def _refuse_unknown(changes: dict[str, Any]) -> None:
 
 
 def _path(name: str, value: Any) -> Path:
-    """Return a path that the user named."""
+    """Return the user's path; BadInput if it is none."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
-        raise BadInput(f"{name} = {shown(value)}: a path is expected")
+        raise BadInput(f"{name} = {quoted(value)}: a path is expected")
     return Path(value)
 
 
 @machine_errors()
 def train(plan: Plan, out: str | Path | None = None, resume: bool = False, engine: str = "vectorized") -> Trained:
-    """Train a plan in a run folder (a temporary one if none is named) and give the model.
+    """Train a plan in a run folder (a temporary one by default) and return the model.
 
-    resume: go on with the run that the folder holds; a plan with other `rounds`, and nothing else, trains on.
+    resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference.
     """
     if not isinstance(plan, Plan):
-        raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan gives")
+        raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
     data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +152,7 @@ def attack(
 ) -> dict[str, Any]:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
-    victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack
+    victims: how many clients, ten unless given, or all where there are fewer. Returns the record that `gradveil attack
     --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an attack is a name
     or a value of `gradveil.attacks.zoo`.
     """
@@ -181,13 +181,13 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
     if given is None:
         return None
     if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):
-        raise BadInput(f"rounds = {shown(given)}: must be a list of round numbers, such as (0, 1)")
+        raise BadInput(f"rounds = {quoted(given)}: must be a list of round numbers, such as (0, 1)")
     return tuple(sorted({whole("rounds", one, 0) for one in given}))
 
 
 @machine_errors()
 def load(folder: str | Path) -> Trained:
-    """Load the model of a finished run; refuses parameters that are not those of its result."""
+    """Return the model of a finished run; BadInput if its parameters are not those of its result."""
     folder = _path("folder", folder)
     if not store.there(folder / store.RESULT):
         raise BadInput(f"{str(folder)!r}: holds no finished run")

@@ -11,7 +11,7 @@ from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
 from gradveil.calibration.query import Query
 from gradveil.cli.output import emit_json, table
 from gradveil.cli.run_summary import show_guarantees, show_presumed
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import delta_of
 from gradveil.fields import whole
 
@@ -90,12 +90,12 @@ def check(delta: float, adjacency: str, threat_model: str | None) -> tuple[str, 
     """Refuse what no accountant understands; returns the threat models asked for ("client" means both)."""
     delta_of(delta)
     if adjacency not in (ADD_REMOVE, REPLACE_ONE):
-        raise BadInput(f"adjacency = {shown(adjacency)}: must be {ADD_REMOVE} or {REPLACE_ONE}")
+        raise BadInput(f"adjacency = {quoted(adjacency)}: must be {ADD_REMOVE} or {REPLACE_ONE}")
     if threat_model in (None, *THREATS):
         return () if threat_model is None else (str(threat_model),)
     if threat_model == "client":
         return ("client-central", "client-server")
-    raise BadInput(f"threat_model = {shown(threat_model)}: must be one of {', '.join(THREATS)}")
+    raise BadInput(f"threat_model = {quoted(threat_model)}: must be one of {', '.join(THREATS)}")
 
 
 def _show(plain: dict[str, float | None], held: list[dict[str, object]], cost: float) -> None:

@@ -15,7 +15,7 @@ from gradveil.cli.choices import Tweaks
 from gradveil.cli.output import emit_json
 from gradveil.cli.run import plans_from
 from gradveil.data.sources import load, locate
-from gradveil.deployment.node import NODE, NodeSettings, Site
+from gradveil.deployment.node import NODE, Node, NodeSettings
 from gradveil.deployment.policy import STRICT
 from gradveil.deployment.policy_file import written
 from gradveil.errors import BadInput
@@ -173,12 +173,12 @@ def node(
     places = NodePlaces(
         federate_steps.existing("ca", ca), federate_steps.existing("key", key), state.resolve(), server, runtime_port
     )
-    site = Site.open(settings)
+    opened = Node.open(settings)
     store.write_json(places.state / NODE, codec.encode(settings))
     if show:
         return federate_steps.show_node(places)
     federate_steps.say(
-        f"{site.dataset.name}: {len(site.dataset.train)} examples to train on; {site.policy.described()}"
+        f"{opened.dataset.name}: {len(opened.dataset.train)} examples to train on; {opened.policy.described()}"
     )
     federate_steps.tend(places, retry)
 

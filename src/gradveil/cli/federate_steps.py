@@ -131,10 +131,10 @@ def demonstrate(dataset: str, federation: "Federation", folder: Path, as_json: b
     from gradveil.deployment.local import local
 
     with _terminated(), local(federation.nodes, dataset, STRICT, federation.data_dir) as here:
-        supervisor.open_server(here.hands, here.server, federation.nodes, say)
+        supervisor.open_server(here.crew, here.server, federation.nodes, say)
         for name in federation.nodes:
             here.start_node(name)
-        _train(here.hands, here.server, folder)
+        _train(here.crew, here.server, folder)
     _conclude(folder, as_json)
 
 
@@ -165,13 +165,13 @@ def _told(line: dict[str, Any]) -> str:
 
 
 def _conclude(folder: Path, as_json: bool) -> None:
-    from gradveil.deployment.conductor import taken_up
+    from gradveil.deployment.conductor import open_run
 
     report.write([folder], folder / report.REPORT)
     result = store.read_json(folder / store.RESULT)
     if as_json:
         return emit_json(result | {"beside": []})
-    run_summary.show([taken_up(None, folder)], [result])
+    run_summary.show([open_run(None, folder)], [result])
 
 
 @contextmanager

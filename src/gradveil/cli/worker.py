@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gradveil.deployment.node import NODE, NodeSettings, Site
+from gradveil.deployment.node import NODE, Node, NodeSettings
 from gradveil.errors import BadInput
 
 
@@ -21,5 +21,5 @@ def worker(
     secret = state / "superexec.secret"
     if not secret.exists():
         raise BadInput(f"state = {str(state)!r}: no node was set up there; `gradveil federate node` does that")
-    site = Site.open(NodeSettings.read(state / NODE))
-    executor.serve(runtime, secret.read_bytes(), site.handle)
+    node = Node.open(NodeSettings.read(state / NODE))
+    executor.serve(runtime, secret.read_bytes(), node.handle)

@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from gradveil import codec
 from gradveil.attacks import identify
-from gradveil.attacks.attack import Attack, Found, mount
+from gradveil.attacks.attack import Attack, Reconstruction, mount
 from gradveil.attacks.labels import INFERENCES
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
 from gradveil.attacks.metrics import overlap
@@ -86,7 +86,7 @@ class Outcome:
     clients: list[int]
     leaks: list[Leak]
     truths: list[Truth]
-    founds: list[Found]
+    founds: list[Reconstruction]
     verdicts: list[VictimScore]
 
 

@@ -109,7 +109,7 @@ def step_seconds(plan: Plan, dataset: Dataset) -> TimingRecord:
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
     engine = build_engine(plan, population, Options())
     task = task_for(plan, 0, state.params, state.clip_state, keys.named(roots.private, "round", 0))
-    clients = np.arange(engine.at_once) % plan.clients
+    clients = np.arange(engine.clients_per_call) % plan.clients
     engine.train(task, clients)
     seconds = statistics.median(_seconds_of(lambda: engine.train(task, clients)) for _ in range(TIMINGS))
     return TimingRecord(seconds * len(jax.local_devices()) / (len(clients) * plan.local_steps))

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from gradveil.data.partition import Dirichlet, Iid, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, Sampling
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 from gradveil.methods import DECAYS, METHODS, SENSITIVITY_NAMES, decay
 from gradveil.privacy.clip import Clip, Flat, OwnNorm, PerLayer
@@ -27,7 +27,7 @@ def pick(option: str, name: Any, among: dict[str, T]) -> T:
         return among[name]
     near = difflib.get_close_matches(name, among, n=1) if isinstance(name, str) else []
     hint = f" (did you mean {near[0]}?)" if near else ""
-    raise BadInput(f"{option} = {shown(name)}: must be one of {', '.join(among)}{hint}")
+    raise BadInput(f"{option} = {quoted(name)}: must be one of {', '.join(among)}{hint}")
 
 
 def partition_from(text: str) -> Partition:
@@ -44,7 +44,7 @@ def number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadInput(f"{option} = {shown(text)}: must be a number") from None
+        raise BadInput(f"{option} = {quoted(text)}: must be a number") from None
 
 
 def method_named(name: str) -> Method:
@@ -119,7 +119,7 @@ class Tweaks:
 
     def _needs_noise(self, option: str, value: Any, method: Method) -> None:
         if method.noise.silent:
-            raise BadInput(f"{option} = {shown(value)}: method {method.name!r} draws no noise, so it would do nothing")
+            raise BadInput(f"{option} = {quoted(value)}: method {method.name!r} draws no noise, so it would do nothing")
 
     def _noise(self, method: Method) -> Schedule:
         if method.noise.silent:

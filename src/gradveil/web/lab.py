@@ -80,7 +80,7 @@ def answer(question: LabRequest) -> dict[str, Any]:
 def _slow(name: str) -> Any:
     """Return an attack that moves in small steps, so that they can be watched: three to an iteration, not twenty."""
     chosen: Any = ATTACKS[name].value
-    return replace(chosen, iterations=ITERATIONS, optimiser=replace(chosen.optimiser, inner=3, least_gain=0.0))
+    return replace(chosen, iterations=ITERATIONS, optimizer=replace(chosen.optimizer, inner=3, least_gain=0.0))
 
 
 def _network(model: Any, shape: tuple[int, ...]) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gradveil.accounting.threats import THREATS
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.runs.store.files import Record
 
 COUNT = range(2**63)
@@ -60,7 +60,7 @@ def _faults(value: Any, shape: Any, where: str) -> Iterator[str]:
         for i, item in enumerate(value):
             yield from _faults(item, shape[0], f"{where}[{i}]")
     elif not _fits(value, shape):
-        yield f"{where} = {shown(value)} must be {_name(shape)}"
+        yield f"{where} = {quoted(value)} must be {_name(shape)}"
 
 
 def _fits(value: Any, shape: Any) -> bool:
