@@ -28,7 +28,7 @@ def test_a_model_of_ones_own_trains_resumes_and_predicts(tmp_path):
     model = gradveil.train(plan, tmp_path / "run")
     assert np.mean(model.predict(digits.test.x) == digits.test.y) > 0.8
     again = gradveil.train(plan, tmp_path / "run", resume=True)
-    assert again.result["params_sha256"] == model.result["params_sha256"]
+    assert again.result.params_sha256 == model.result.params_sha256
     with pytest.raises(gradveil.BadInput, match="kind"):
         gradveil.load(tmp_path / "run")
 

@@ -21,9 +21,11 @@ from gradveil.federation.plan import Plan
 from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.privacy.method import Method
 from gradveil.runs import runner, store
 from gradveil.runs.presets import chosen, resolve
+from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import Tweaks, divided, method_named, pick
 from gradveil.surface import Surface
@@ -40,7 +42,7 @@ class Trained:
     params: Tree
     classes: tuple[str, ...]
     shape: tuple[int, ...]
-    result: dict[str, Any]
+    result: RunResult
 
     def scores(self, x: Any) -> Array:
         """Return the logits [n, classes] of examples [n, ...] as the dataset stores them."""
@@ -149,12 +151,12 @@ def attack(
     readings: int = 1,
     rule: str = "default",
     seed: int = 0,
-) -> dict[str, Any]:
+) -> AttackRecord:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
-    victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack
-    --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an attack is a name
-    or a value of `gradveil.attacks.zoo`.
+    victims: how many clients, ten unless given, or all where there are fewer. `plain()` of what this gives is what
+    `gradveil attack --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an
+    attack is a name or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
     mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS).value  # type: ignore[assignment]
@@ -189,11 +191,11 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
 def load(folder: str | Path) -> Trained:
     """Load the model of a finished run; refuses parameters that are not those of its result."""
     folder = _path("folder", folder)
-    if not store.there(folder / store.RESULT):
-        raise BadInput(f"{str(folder)!r}: holds no finished run")
     plan, data = store.read_plan(folder), store.read_data(folder)
-    result = store.read_result(folder, store.inspect(folder, plan).heads[-1]) or {}
-    shape, classes = tuple(data["shape"]), tuple(data["classes"])
+    result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
+    if result is None:
+        raise BadInput(f"{str(folder)!r}: holds no finished run")
+    shape, classes = data.shape, data.classes
     like = jax.eval_shape(lambda: server.init(plan, shape, len(classes), Keys.of(0, False)).params)
-    params = store.read_params(folder, like, result["params_sha256"])
+    params = store.read_params(folder, like, result.params_sha256)
     return Trained(plan, params, classes, shape, result)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from gradveil import codec
 from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
 from gradveil.accounting.threats import THREATS, guarantees, presumed
@@ -14,6 +15,7 @@ from gradveil.cli.run_summary import show_guarantees, show_presumed
 from gradveil.errors import BadInput, shown
 from gradveil.federation.plan import delta_of
 from gradveil.fields import whole
+from gradveil.runs.epsilon_records import GuaranteeRecord, PresumedEpsilon
 
 Opt = typer.Option
 
@@ -59,11 +61,13 @@ def account(
         copies=copies,
     )
     plain = plain_event(question.plain_steps(), delta)
-    held = [g.plain() for g in guarantees(question.ledger(), delta, adjacency, threats)]
-    hoped = presumed(question.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
+    held = [GuaranteeRecord.of(g) for g in guarantees(question.ledger(), delta, adjacency, threats)]
+    figures = presumed(question.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
+    hoped = [codec.decode(PresumedEpsilon, figure) for figure in figures]
     _, cost = rounded(question.plain_steps())
     if as_json:
-        return emit_json({**plain, "delta": delta, "rounding_cost": cost, "guarantees": held, "presumed": hoped})
+        told = {"guarantees": codec.record(held), "presumed": codec.record(hoped)}
+        return emit_json({**plain, "delta": delta, "rounding_cost": cost, **told})
     _show(plain, held, cost)
     show_presumed(hoped)
 
@@ -98,7 +102,7 @@ def check(delta: float, adjacency: str, threat_model: str | None) -> tuple[str, 
     raise BadInput(f"threat_model = {shown(threat_model)}: must be one of {', '.join(THREATS)}")
 
 
-def _show(plain: dict[str, float | None], held: list[dict[str, object]], cost: float) -> None:
+def _show(plain: dict[str, float | None], held: list[GuaranteeRecord], cost: float) -> None:
     meaning = {
         "base": "sum of the steps' epsilons; the paper's loosest",
         "advanced": "advanced composition; the paper's",

@@ -105,10 +105,10 @@ def attack(
         scene, chosen = replace(scene, told_labels=True), _with_labels(chosen)
     outcome = carry_out(scene, chosen, scenes.counted(scene, victims), rule, seed)
     saved = attack_output.save(outcome, scene, folder, keep_truth)
-    record = outcome.record | {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
     if as_json:
-        return emit_json(record)
-    attack_output.show(record)
+        places = {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
+        return emit_json(outcome.record.plain() | places)
+    attack_output.show(outcome.record, saved)
 
 
 def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:

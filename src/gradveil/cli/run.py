@@ -17,12 +17,14 @@ from gradveil.data.sources import locate
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.fields import settle_given
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.leakage.self_attack import ROUND, VICTIMS, attack_run
 from gradveil.privacy.method import Method
 from gradveil.runs import demo, runner, store
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.estimate import estimate
 from gradveil.runs.presets import chosen, resolve
+from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options, Run
 from gradveil.surface import Surface
 
@@ -163,9 +165,10 @@ def _finish(runs: list[Run], as_json: bool, attack: bool, keep_truth: bool) -> N
     found = [_attack(one, keep_truth) for one in runs] if attack else []
     pages = _report([one.folder for one in runs])
     if as_json:
-        results = [r | {"report": str(page)} for r, page in zip(results, pages, strict=False)]
-        results = [r | {"attacks": f} for r, f in zip(results, found, strict=True)] if attack else results
-        return emit_json(results[0] | {"beside": results[1:]})
+        told = [r.plain() | {"report": str(page)} for r, page in zip(results, pages, strict=False)]
+        if attack:
+            told = [r | {"attacks": [one.plain() for one in f]} for r, f in zip(told, found, strict=True)]
+        return emit_json(told[0] | {"beside": told[1:]})
     run_summary.show(runs, results)
     if attack:
         attack_output.compare([record for records in found for record in records])
@@ -178,7 +181,7 @@ def _report(folders: list[Path]) -> list[Path]:
     return pages + ([report.write(folders, folders[0].parent / report.REPORT)] if len(folders) > 1 else [])
 
 
-def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
+def _attack(one: Run, keep_truth: bool) -> list[AttackRecord]:
     """Attack a finished run at all surfaces; the records go into its folder."""
     with bar(f"attack on {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
         records = []
@@ -188,7 +191,7 @@ def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
     return records
 
 
-def _train(one: Run, place: Path) -> dict[str, Any]:
+def _train(one: Run, place: Path) -> RunResult:
     """Train what is left of a run; `place` is what --resume is to be given after an interrupt."""
     with bar(one.plan.method.name, one.plan.rounds, one.state.round) as advance:
         try:
@@ -208,7 +211,11 @@ def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool)
     expected = estimate(plan, data, options)
     budget = Budget(plan, data, expected.copies)
     forecast = budget.all_guarantees(plan.rounds, expected_participations(plan))
-    answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": forecast}
+    answer = {
+        "plan": codec.encode(plan),
+        "estimate": codec.encode(expected),
+        "guarantees": [held.plain() for held in forecast],
+    }
     if as_json:
         return emit_json(answer)
     typer.echo(tomli_w.dumps(answer["plan"]))

@@ -172,11 +172,11 @@ def _show_pictures(folder: Path, name: str, cells: list[Filled], driver: Driver)
 
 def _facts(scale: Scale, seeds: int) -> dict[str, str]:
     environment = store.environment()
-    versions = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in environment.packages.items())
     return {
         "date": date.today().isoformat(),
-        "machine": f"{environment['system']} {environment['machine']}, devices {', '.join(environment['devices'])}",
-        "versions": f"Python {environment['python']}, {versions}",
+        "machine": f"{environment.system} {environment.machine}, devices {', '.join(environment.devices)}",
+        "versions": f"Python {environment.python}, {versions}",
         "scale": f"{scale.name}: {SCALES[scale.name].described()}",
         "seeds": f"{seeds}, and three for what is trained as the paper does",
         "records": "of this call and of earlier ones that were given the same folder",

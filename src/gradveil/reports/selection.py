@@ -28,7 +28,7 @@ def gallery_of(outcome: Outcome) -> bytes:
     r = outcome.record
     return drawn(
         exhibit_of(outcome),
-        f"{r['attack']} against {r['method']} on {r['dataset']}, surface {r['surface']} ({r['view']})",
+        f"{r.attack} against {r.method} on {r.dataset}, surface {r.surface} ({r.view})",
     )
 
 

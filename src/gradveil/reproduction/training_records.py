@@ -10,7 +10,7 @@ from gradveil.runs.runner import Run
 
 def trained(run: Run) -> Record:
     """Tell of a run that came to its end."""
-    accuracy, n = float(run.lines[-1]["accuracy"]), len(run.dataset.test)
+    accuracy, n = run.lines[-1].accuracy, len(run.dataset.test)
     return {
         "accuracy": accuracy,
         "held_out": _held_out(run),
@@ -19,8 +19,8 @@ def trained(run: Run) -> Record:
         "rounds": run.state.round,
         "seconds": run.seconds,
         "learning_rate": run.plan.learning_rate,
-        "curve": [line["accuracy"] for line in run.lines],
-        "sensitivity": [line["sensitivity"] for line in run.lines],
+        "curve": [line.accuracy for line in run.lines],
+        "sensitivity": [line.sensitivity for line in run.lines],
         "plan_sha256": codec.digest(run.plan),
         "diverged": False,
     }
@@ -44,7 +44,7 @@ def diverged(run: Run) -> Record:
         "held_out": None,
         "rounds": run.state.round,
         "learning_rate": run.plan.learning_rate,
-        "curve": [line["accuracy"] for line in run.lines],
+        "curve": [line.accuracy for line in run.lines],
         "guarantees": [],
         "diverged": True,
     }

@@ -81,7 +81,7 @@ class Workshop:
             return self._done(work)
         found = self.known(work)
         if found is None:
-            found = self._done(work) | {"made": date.today().isoformat(), "by": store.environment()["packages"]}
+            found = self._done(work) | {"made": date.today().isoformat(), "by": store.environment().packages}
             self.shelf.keep(self.key(work), found)
             let_go_of_programs()
         return found
@@ -138,7 +138,7 @@ class Workshop:
         run = runner.prepare(plan, dataset, folder, Options(watch=watch, resume=True))
         try:
             for line in runner.proceed(run):
-                self.tell(f"{plan.method.name} {plan.dataset}: round {line['round'] + 1} of {plan.rounds}")
+                self.tell(f"{plan.method.name} {plan.dataset}: round {line.round + 1} of {plan.rounds}")
         except Diverged:
             return diverged(run)
         return trained(run) | {"guarantees": [self._guarantee(run)]}
@@ -186,7 +186,7 @@ class Workshop:
         outcome = attack_run.attack(scene, replace(value, **changes), work.victims, seed=work.seed, beside=work.beside)
         if self.draw is not None and scene.dataset.is_image:
             store.write(self.shelf.picture(self.key(work)), self.draw(outcome))
-        return outcome.record
+        return outcome.record.plain()
 
     def _scene(self, work: Attacked) -> Scene:
         dataset, surface = self.data(work.plan.dataset), Surface(work.surface)
