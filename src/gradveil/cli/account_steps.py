@@ -1,0 +1,75 @@
+"""What `gradveil account` does: the epsilon of noise and sampling, without training anything."""
+
+import typer
+
+from gradveil.accounting.as_paper import plain_event
+from gradveil.accounting.steps import rounded
+from gradveil.accounting.threats import THREATS, guarantees, presumed
+from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
+from gradveil.calibration.query import Query
+from gradveil.cli.output import emit_json, table
+from gradveil.cli.run_summary import show_guarantees, show_presumed
+from gradveil.errors import BadInput, shown
+from gradveil.federation.plan import delta_of
+from gradveil.fields import whole
+
+
+def execute(question: Query, delta: float, adjacency: str, threats: tuple[str, ...], as_json: bool) -> None:
+    """Account by every accountant, and against every adversary or those named."""
+    plain = plain_event(question.plain_steps(), delta)
+    held = [g.plain() for g in guarantees(question.ledger(), delta, adjacency, threats)]
+    hoped = presumed(question.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
+    _, cost = rounded(question.plain_steps())
+    if as_json:
+        return emit_json({**plain, "delta": delta, "rounding_cost": cost, "guarantees": held, "presumed": hoped})
+    _show(plain, held, cost)
+    show_presumed(hoped)
+
+
+def counts(steps: int | None, rounds: int | None, local_steps: int | None) -> tuple[int, int]:
+    """Settle T and L from what was given; --steps alone is one long participation."""
+    for name, value in (("steps", steps), ("rounds", rounds), ("local_steps", local_steps)):
+        if value is not None:
+            whole(name, value)
+    if steps is not None and rounds is not None:
+        raise BadInput(f"steps = {steps}, rounds = {rounds}: give --steps, or --rounds and --local-steps, not both")
+    if rounds is None and local_steps is None:
+        if steps is None:
+            raise BadInput("steps: give --steps, or --rounds and --local-steps")
+        return 1, steps
+    total = rounds if rounds is not None else max((steps or 1) // (local_steps or 1), 1)
+    length = local_steps if local_steps is not None else max((steps or total) // total, 1)
+    if steps is not None and total * length != steps:
+        raise BadInput(f"steps = {steps}: is not rounds x local_steps = {total} x {length}")
+    return total, length
+
+
+def check(delta: float, adjacency: str, threat_model: str | None) -> tuple[str, ...]:
+    """Refuse what no accountant understands; returns the threat models asked for ("client" means both)."""
+    delta_of(delta)
+    if adjacency not in (ADD_REMOVE, REPLACE_ONE):
+        raise BadInput(f"adjacency = {shown(adjacency)}: must be {ADD_REMOVE} or {REPLACE_ONE}")
+    if threat_model in (None, *THREATS):
+        return () if threat_model is None else (str(threat_model),)
+    if threat_model == "client":
+        return ("client-central", "client-server")
+    raise BadInput(f"threat_model = {shown(threat_model)}: must be one of {', '.join(THREATS)}")
+
+
+def _show(plain: dict[str, float | None], held: list[dict[str, object]], cost: float) -> None:
+    meaning = {
+        "base": "sum of the steps' epsilons; the paper's loosest",
+        "advanced": "advanced composition; the paper's",
+        "zcdp": "zCDP with q^2 for sampling; the paper's, sound for small q only",
+        "moments": "Renyi divergences, classic conversion; the paper's figures",
+        "rdp": "the same divergences, improved conversion",
+        "pld": "privacy loss distribution: the tightest, flat clipping assumed",
+    }
+    rows = [[name, f"{v:.4g}" if v is not None else "none finite", meaning[name]] for name, v in plain.items()]
+    table(
+        "The plain event: every step Poisson-sampled at q, noise sigma on the sum", ["accountant", "epsilon", ""], rows
+    )
+    show_guarantees("such a run", held)
+    typer.echo("Quote server (or type2-known if batches may be known): they assume least about what stays secret.")
+    if cost:
+        typer.echo(f"Noise scales were rounded down to 100 levels, which raised sum q^2/sigma^2 by {cost:.2%}.")
