@@ -22,7 +22,7 @@ FED_ALPHA_CDP_SIGMA = replace(FED_ALPHA_CDP, name="fed-alpha-cdp-sigma", noise=E
 QUANTILE = replace(FED_CDP, name="quantile", clip=Quantile(4.0))
 ADACLIP = replace(FED_CDP, name="adaclip", clip=AdaClip())
 PRUNING = Method(name="pruning", surface=Surface.UPDATE, prune=Smallest(0.3))
-DSSGD = Method(name="dssgd", surface=Surface.UPDATE, prune=Dssgd(share=0.1, threshold=1e-4, bound=1e-2))
+DSSGD = Method(name="dssgd", surface=Surface.UPDATE, prune=Dssgd(fraction=0.1, threshold=1e-4, bound=1e-2))
 RANDOM_NOISE = Method(
     name="random-noise", surface=Surface.UPDATE, sensitivity=Fixed(1.0), noise=Constant(0.1)
 )  # variance 0.01, as the paper

@@ -339,7 +339,7 @@ def test_noise_drawn_by_clients_does_not_let_a_secret_draw_hide_a_client(clients
     true = max(brentq(lambda e, p=p, q=q: stick_of(p, q, e) - 1e-5, 0.0, 5.0) for p, q in pairs)
     release = Release(
         round=0, surface=1, unit="client", part="sum", sigmas=(sigma,), ratio=1.0, layers=1, draw="sum", expected=1.0,
-        capacity=1, held=10, share=False, example_sampling="fixed-pass", example_rate=0.1, touches=1,
+        capacity=1, client_size=10, share=False, example_sampling="fixed-pass", example_rate=0.1, touches=1,
         cohort_sampling="poisson", cohort_rate=rate, cohort=cohort, copies=1, data_dependent=False,
     )  # fmt: skip
     for threat in ("central", "client-central"):

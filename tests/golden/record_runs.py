@@ -12,7 +12,6 @@ import json
 import platform
 import sys
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -95,8 +94,11 @@ def record():
     """Give the whole record, two processes at a time."""
     from gradveil.methods import METHODS
 
-    with ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn"), max_tasks_per_child=8) as pool:
-        rows = dict(pool.map(recorded, cases(METHODS)))
+    rows = {}
+    with get_context("spawn").Pool(WORKERS, maxtasksperchild=8) as pool:
+        for name, row in pool.imap(recorded, cases(METHODS)):
+            rows[name] = row
+            sys.stderr.write(f"{len(rows)}: {name}\n")
     return {"machine": machine(), "runs": rows}
 
 

@@ -31,7 +31,7 @@ def ledger(layers, times=100, copies=1, batches="poisson", draw="sum"):
                 draw=draw,
                 expected=5.0,
                 capacity=5,
-                held=500,
+                client_size=500,
                 share=False,
                 example_sampling=batches,
                 example_rate=0.01,

@@ -11,7 +11,7 @@ from gradveil.privacy.prune import PRUNES, Dssgd, Keep, Smallest
 EXAMPLES = {
     Keep: (Keep(),),
     Smallest: (Smallest(0.0), Smallest(0.3), Smallest(0.95)),
-    Dssgd: (Dssgd(share=0.1, threshold=1e-4, bound=1e-2), Dssgd(share=1.0, threshold=0.0, bound=1e3)),
+    Dssgd: (Dssgd(fraction=0.1, threshold=1e-4, bound=1e-2), Dssgd(fraction=1.0, threshold=0.0, bound=1e3)),
 }
 ALL = pytest.mark.parametrize("prune", [p for examples in EXAMPLES.values() for p in examples], ids=repr)
 KEY = jax.random.key(7)
@@ -79,7 +79,7 @@ def test_smallest_zeroes_all_of_a_tie():
 
 def test_dssgd_shares_large_coordinates_only_bounded_and_at_its_rate():
     before = (jnp.linspace(-1, 1, 20_001),)
-    old, new = flat(before), flat(Dssgd(share=0.25, threshold=0.5, bound=0.75)(before, KEY))
+    old, new = flat(before), flat(Dssgd(fraction=0.25, threshold=0.5, bound=0.75)(before, KEY))
     shared = new != 0
     np.testing.assert_allclose(new[shared], np.clip(old, -0.75, 0.75)[shared])
     assert (np.abs(old[shared]) > 0.5).all()
@@ -89,7 +89,7 @@ def test_dssgd_shares_large_coordinates_only_bounded_and_at_its_rate():
 
 
 def test_dssgd_chooses_anew_for_every_key():
-    prune = Dssgd(share=0.5, threshold=0.0, bound=9.0)
+    prune = Dssgd(fraction=0.5, threshold=0.0, bound=9.0)
     first, second = (flat(prune(unit(), k)) != 0 for k in jax.random.split(KEY))
     assert 0 < (first != second).mean() < 1
 
@@ -100,10 +100,10 @@ def test_dssgd_chooses_anew_for_every_key():
         (lambda: Smallest(1.0), "mu"),
         (lambda: Smallest(-0.1), "mu"),
         (lambda: Smallest(float("nan")), "mu"),
-        (lambda: Dssgd(share=0.0, threshold=0.0, bound=1.0), "share"),
-        (lambda: Dssgd(share=1.1, threshold=0.0, bound=1.0), "share"),
-        (lambda: Dssgd(share=0.5, threshold=-1.0, bound=1.0), "threshold"),
-        (lambda: Dssgd(share=0.5, threshold=0.0, bound=0.0), "bound"),
+        (lambda: Dssgd(fraction=0.0, threshold=0.0, bound=1.0), "fraction"),
+        (lambda: Dssgd(fraction=1.1, threshold=0.0, bound=1.0), "fraction"),
+        (lambda: Dssgd(fraction=0.5, threshold=-1.0, bound=1.0), "threshold"),
+        (lambda: Dssgd(fraction=0.5, threshold=0.0, bound=0.0), "bound"),
     ],
 )
 def test_a_senseless_number_is_refused_by_name(make, name):

@@ -88,7 +88,7 @@ def beyond(release: Release, reach: float, whole: bool) -> float:
     if release.example_sampling != "poisson" or release.example_rate == 1:
         return float(np.sum(ndtr(reach * release.capacity / z - NOISE_END)))
     k = np.arange(1, release.capacity + 1)
-    chances = binom.pmf(k, release.held, release.example_rate)
+    chances = binom.pmf(k, release.client_size, release.example_rate)
     return float(np.sum(chances[:, None] * ndtr(reach * k[:, None] / z - NOISE_END)))
 
 
@@ -117,5 +117,5 @@ def whole_client(release: Release) -> tuple[Step, ...]:
         return one_round(release, None)
     if release.example_sampling == "poisson" and release.example_rate < 1:
         steps = grouped(release.noise_multipliers, release.example_rate)
-        return tuple(step._replace(units=release.held, most=release.capacity) for step in steps)
+        return tuple(step._replace(units=release.client_size, most=release.capacity) for step in steps)
     return grouped([z / release.capacity for z in release.noise_multipliers], 1.0)

@@ -16,7 +16,7 @@ class Release:
     layers: the number M of tensors that are bounded separately, 1 for a joint bound.
     draw, expected: how noise met the lot of n expected units ("each", "sum", "mean").
     capacity: the most units that a lot can hold; 0 if that is not known.
-    held: how many records a client holds, 0 if that is not known.
+    client_size: how many records a client holds, 0 if that is not known.
     share: each client draws 1 / sqrt(K) of the noise.
     example_sampling, example_rate: "poisson", "fixed-pass" or "replacement", and B / |D_i|.
     touches: batches of a round and client that can hold one record: L under sampling, the passes under a fixed pass.
@@ -35,7 +35,7 @@ class Release:
     draw: str
     expected: float
     capacity: int
-    held: int
+    client_size: int
     share: bool
     example_sampling: str
     example_rate: float

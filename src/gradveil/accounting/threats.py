@@ -224,7 +224,7 @@ def _no_client_level(ledger: Ledger) -> Loss | None:
     """Return infinity where noise on examples protects no client: bare counts, or batches of unknown size."""
     if ledger.counts:
         return Loss(math.inf, (caveats.RAW_COUNT,))
-    if any(r.capacity < 1 or r.held < 1 for r in ledger.sums):
+    if any(r.capacity < 1 or r.client_size < 1 for r in ledger.sums):
         return Loss(math.inf, (caveats.UNKNOWN_BATCH,))
     return None
 

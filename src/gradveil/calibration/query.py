@@ -133,7 +133,7 @@ class Query:
             draw=self.draw,
             expected=self._expected(),
             capacity=self._capacity(),
-            held=self.held,
+            client_size=self.held,
             share=False,
             example_sampling=self.sampling,
             example_rate=self.rate,

@@ -94,7 +94,7 @@ class Site:
         with store.locked(self.spending.path.parent):
             fresh = Served(order.plan, layers, copies, {})
             # Another place would deal the same rows to other clients, so each place is counted apart, and all add up.
-            name = f"{codec.digest(order.plan)} {order.place}/{order.places}"
+            name = f"{codec.digest(order.plan)} {order.node}/{order.nodes}"
             objection = self.spending.spend(self.policy, name, fresh, order.t, order.clients.tolist())
         return Refusal(objection) if objection is not None else self._train(engine, order)
 
@@ -111,21 +111,21 @@ class Site:
             return (
                 f"the plan is made for examples of shape {order.shape} in {len(order.classes)} classes, not for these"
             )
-        if self.place is not None and self.place != (order.place, order.places):
-            return f"this node holds part {self.place[0]} of {self.place[1]}, not {order.place} of {order.places}"
+        if self.place is not None and self.place != (order.node, order.nodes):
+            return f"this node holds part {self.place[0]} of {self.place[1]}, not {order.node} of {order.nodes}"
         if not 0 <= order.t < plan.rounds:
             return f"round {order.t} is none of the plan's {plan.rounds}"
         known = (
             len(np.unique(order.clients)) == len(order.clients) and np.isin(order.clients, range(plan.clients)).all()
         )
-        here = held_by(order.place, order.places, order.clients)
+        here = held_by(order.node, order.nodes, order.clients)
         return (
             None if known and len(here) == len(order.clients) > 0 else "clients were asked for that are not held here"
         )
 
     def _engine(self, order: Order) -> tuple[Engine, int]:
         """Return the engine for a plan and the most copies of a record; the last one is kept."""
-        name = (codec.digest(order.plan), order.place, order.places)
+        name = (codec.digest(order.plan), order.node, order.nodes)
         if name not in self._warm:
             population = self._population(order)
             self._warm.clear()
@@ -134,7 +134,7 @@ class Site:
 
     def _population(self, order: Order) -> Population:
         plan, data = order.plan, self.dataset
-        return own_population(plan, data, order.place, order.places) if data.own else Population.of(plan, data)
+        return own_population(plan, data, order.node, order.nodes) if data.own else Population.of(plan, data)
 
     def _train(self, engine: Engine, order: Order) -> NodeReply | Refusal:
         plan, data = order.plan, self.dataset

@@ -231,7 +231,7 @@ def _scalar_noise(plan: Plan, t: int, tap: Tap, step: int) -> float:
         return float(sigmas[0]) * share / (plan.learning_rate * plan.local_steps)
     if tap.single:
         return float(sigmas[step])
-    part = method.draw.share(plan.batch)
+    part = method.draw.std_factor(plan.batch)
     if tap.surface is Surface.EXAMPLE:
         return float(sigmas[step]) * part
     return float(np.sqrt(np.sum(np.square(sigmas)))) * part / plan.local_steps

@@ -43,7 +43,7 @@ def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None 
         draw=plan.method.draw.value,
         expected=float(_expected(plan, cohort)),
         capacity=plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else _expected(plan, cohort),
-        held=plan.client_size,
+        client_size=plan.client_size,
         share=plan.method.share,
         example_sampling=plan.sampling.name,
         example_rate=plan.batch / plan.client_size,

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 class Order:
     """Train these clients of the plan from these weights.
 
-    clients: int [k], those of the cohort that the node holds. place, places: the node is number `place` of `places` and
+    clients: int [k], those of the cohort that the node holds. node, nodes: the node is number `node` of `nodes` and
     holds every client whose number leaves that remainder. params, clip_state: leaves of the model and of the clip's
     state. shape, classes, columns: of the examples that the model is made for. key: the round's key if the plan's noise
     is seeded; a node draws its own otherwise.
@@ -24,8 +24,8 @@ class Order:
     plan: Plan
     t: int
     clients: Array
-    place: int
-    places: int
+    node: int
+    nodes: int
     shape: tuple[int, ...]
     classes: tuple[str, ...]
     columns: tuple[str, ...]
@@ -54,7 +54,7 @@ def columns_of(dataset: Dataset) -> tuple[str, ...]:
     return tuple(f"{f.name} ({f.stop - f.start})" for f in dataset.features)
 
 
-def held_by(place: int, places: int, clients: Array) -> Array:
-    """Return those of the clients that node number `place` of `places` holds."""
-    held: Array = clients[clients % places == place]
+def held_by(node: int, nodes: int, clients: Array) -> Array:
+    """Return those of the clients that node number `node` of `nodes` holds."""
+    held: Array = clients[clients % nodes == node]
     return held

@@ -16,6 +16,6 @@ class Draw(Enum):
     SUM = "sum"
     MEAN = "mean"
 
-    def share(self, n: float) -> float:
+    def std_factor(self, n: float) -> float:
         """Return the standard deviation on the mean of n units, in units of sigma S."""
         return {Draw.EACH: 1 / math.sqrt(n), Draw.SUM: 1 / n, Draw.MEAN: 1.0}[self]

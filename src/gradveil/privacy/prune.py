@@ -58,18 +58,18 @@ class Smallest:
 class Dssgd:
     """Share a random part of the large coordinates, each bounded (Shokri and Shmatikov, as the paper uses it).
 
-    Coordinate i is shared with probability `share` if |g_i| > `threshold`, as min(max(g_i, -bound), bound);
+    Coordinate i is shared with probability `fraction` if |g_i| > `threshold`, as min(max(g_i, -bound), bound);
     all others become 0. The choice is drawn anew for every unit.
     """
 
-    share: float
+    fraction: float
     threshold: float
     bound: float
 
     def __post_init__(self) -> None:
         settle(self)
-        if not 0 < self.share <= 1:
-            raise BadInput(f"share = {self.share}: the shared part must be above 0 and at most 1")
+        if not 0 < self.fraction <= 1:
+            raise BadInput(f"fraction = {self.fraction}: the shared part must be above 0 and at most 1")
         if not 0 <= self.threshold < float("inf"):
             raise BadInput(f"threshold = {self.threshold}: must be a finite number, at least 0")
         real("bound", self.bound)
@@ -77,7 +77,7 @@ class Dssgd:
     def __call__(self, unit: Tree, key: Array) -> Tree:
         """Draw one uniform number a coordinate and keep the chosen large ones."""
         vector = tree.flat(tree.lot_of_one(unit))[0]
-        chosen = (jax.random.uniform(key, vector.shape) < self.share) & (jnp.abs(vector) > self.threshold)
+        chosen = (jax.random.uniform(key, vector.shape) < self.fraction) & (jnp.abs(vector) > self.threshold)
         return tree.unflat(jnp.where(chosen, jnp.clip(vector, -self.bound, self.bound), 0.0), unit)
 
 

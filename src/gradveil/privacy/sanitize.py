@@ -73,7 +73,7 @@ def cross(
     norm_stats = NormStats(before, after, tree.norms(mean), mask)
     bound = method.clip.bound(state)
     sensitivity = method.sensitivity(norm_stats, bound)
-    std = sigma * sensitivity * method.draw.share(expected)
+    std = sigma * sensitivity * method.draw.std_factor(expected)
     if method.draw is Draw.EACH:
         released = tree.add_scaled(
             tree.weigh(scales, transformed), tree.gaussian(key_noise, transformed), sigma * sensitivity

@@ -36,7 +36,7 @@ class Absent(RunFailed):
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The nodes of a run by their registered names, in the order of their places.
+    """The nodes of a run by their registered names, in the order of their indices.
 
     deadline: seconds that a round may take. patience: seconds to wait for enough nodes to be there. gathering: seconds
     to wait for all of them before the first round.
@@ -92,8 +92,8 @@ class Flower:
     def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Send every node its share, and gather what comes within the deadline."""
         like = self._like(task)
-        places = {place: held_by(place, len(self.roster.names), np.sort(cohort)) for place in range(self.at_once)}
-        asked = {place: clients for place, clients in places.items() if len(clients)}
+        indices = {index: held_by(index, len(self.roster.names), np.sort(cohort)) for index in range(self.at_once)}
+        asked = {index: clients for index, clients in indices.items() if len(clients)}
         if not asked:
             self.before(int(task.t), cohort)  # an attempt all the same, though nobody was drawn
             return Reports(np.sort(cohort), *like, {"nodes": _told(self.roster, {})})
@@ -109,15 +109,15 @@ class Flower:
         return empty(ClientSpec.of(self.plan), task, nobody)
 
     def _await(self, asked: dict[int, Array], fewest: int) -> dict[int, int]:
-        """Wait until nodes with enough of the clients are there; gives their ids by place."""
+        """Wait until nodes with enough of the clients are there; gives their ids by index."""
         began = self.clock()
         end = began + self.roster.patience
         while True:
             there = self._online()
-            online = {place: node for place, node in there.items() if place in asked}
+            online = {index: node for index, node in there.items() if index in asked}
             all_here = len(there) == len(self.roster.names) or self.clock() - began > self.roster.gathering
             self.gathered = self.gathered or all_here
-            if self.gathered and sum(len(asked[place]) for place in online) >= fewest:
+            if self.gathered and sum(len(asked[index]) for index in online) >= fewest:
                 return online
             if self.clock() > end or self._hopeless(asked, fewest):
                 raise Absent(self._absence(online))
@@ -126,11 +126,11 @@ class Flower:
     def _hopeless(self, asked: dict[int, Array], fewest: int) -> bool:
         """Whether too few clients would be there even if every node came that did not refuse."""
         names = self.roster.names
-        return sum(len(clients) for place, clients in asked.items() if names[place] not in self.refused) < fewest
+        return sum(len(clients) for index, clients in asked.items() if names[index] not in self.refused) < fewest
 
     def _absence(self, online: dict[int, int]) -> str:
         refusals = "; ".join(f"{name} refused: {reason}" for name, reason in self.refused.items())
-        there = ", ".join(self.roster.names[place] for place in sorted(online)) or "none"
+        there = ", ".join(self.roster.names[index] for index in sorted(online)) or "none"
         return (
             f"too few nodes are there (of those that were needed: {there})"
             + ("" if refusals else f" after {self.roster.patience:g} s")
@@ -139,27 +139,27 @@ class Flower:
         )
 
     def _online(self) -> dict[int, int]:
-        """Return the ids of the nodes that are there and did not refuse the plan, by place."""
-        place = {name: i for i, name in enumerate(self.roster.names)}
-        found = {n.name: n.node_id for n in self.grid.get_nodes() if n.name in place}
-        return {place[name]: node for name, node in found.items() if name not in self.refused}
+        """Return the ids of the nodes that are there and did not refuse the plan, by index."""
+        index = {name: i for i, name in enumerate(self.roster.names)}
+        found = {n.name: n.node_id for n in self.grid.get_nodes() if n.name in index}
+        return {index[name]: node for name, node in found.items() if name not in self.refused}
 
     def _exchange(
         self, asked: dict[int, Array], online: dict[int, int], task: RoundTask, like: NodeReply
     ) -> dict[int, Heard]:
         """Send the orders and listen until all have answered or the time is over."""
         began, deadline = self.clock(), self.roster.deadline
-        heard = {place: Heard(None, self._absent(place), 0.0, 0, 0) for place in asked if place not in online}
-        sent = {place: self._send(node, self._order(place, asked[place], task)) for place, node in online.items()}
-        heard |= {place: Heard(None, s.fault, 0.0, s.size, 0) for place, s in sent.items() if s.fault}
+        heard = {index: Heard(None, self._absent(index), 0.0, 0, 0) for index in asked if index not in online}
+        sent = {index: self._send(node, self._order(index, asked[index], task)) for index, node in online.items()}
+        heard |= {index: Heard(None, s.fault, 0.0, s.size, 0) for index, s in sent.items() if s.fault}
         over = False
-        while (waiting := [place for place in sent if place not in heard]) and not over:
+        while (waiting := [index for index in sent if index not in heard]) and not over:
             # Listened to once more after the deadline: while the SuperLink was away, Flower may have waited that long.
             over = self.clock() - began >= deadline
-            for place in waiting:  # one by one: what a reply says of itself was written by the node
-                for reply in self.grid.pull_messages([sent[place].key]):
-                    one = self._hear(reply, len(asked[place]), like, self.clock() - began, sent[place].size)
-                    heard[place] = self._judged(one, asked[place], task)
+            for index in waiting:  # one by one: what a reply says of itself was written by the node
+                for reply in self.grid.pull_messages([sent[index].key]):
+                    one = self._hear(reply, len(asked[index]), like, self.clock() - began, sent[index].size)
+                    heard[index] = self._judged(one, asked[index], task)
             time.sleep(POLL)
         late = {p: Heard(None, f"no answer within {deadline:g} s", deadline, s.size, 0) for p, s in sent.items()}
         return late | heard
@@ -175,18 +175,18 @@ class Flower:
             return Sent("", "the order was lost on its way", size)
         return Sent(key, "", size) if key else Sent("", "the order was not taken by Flower", size)
 
-    def _absent(self, place: int) -> str:
-        reason = self.refused.get(self.roster.names[place])
+    def _absent(self, index: int) -> str:
+        reason = self.refused.get(self.roster.names[index])
         return "not connected" if reason is None else f"refused: {reason}"
 
-    def _order(self, place: int, clients: Array, task: RoundTask) -> Order:
+    def _order(self, index: int, clients: Array, task: RoundTask) -> Order:
         data = jax.random.key_data(task.key)
         return Order(
             plan=replace(self.plan, dataset=Path(self.plan.dataset).name),  # where it lies here is nobody's business
             t=int(task.t),
             clients=clients,
-            place=place,
-            places=len(self.roster.names),
+            node=index,
+            nodes=len(self.roster.names),
             shape=self.dataset.shape,
             classes=self.dataset.classes,
             columns=columns_of(self.dataset),
@@ -226,12 +226,12 @@ class Flower:
     def _gathered(self, asked: dict[int, Array], heard: dict[int, Heard], like: Report, fewest: int) -> Reports:
         """Put the answers together in the order of client numbers, whatever order they came in."""
         self._remember_refusals(heard)
-        places = [place for place in sorted(asked) if heard[place].answer is not None]
-        answered = sum(len(asked[place]) for place in places)
+        indices = [index for index in sorted(asked) if heard[index].answer is not None]
+        answered = sum(len(asked[index]) for index in indices)
         if answered < fewest:
             raise TooFew(f"{answered} clients answered, and {fewest} must: {_faults(self.roster, heard)}")
-        clients = np.concatenate([asked[place] for place in places])
-        answers = [a for place in places if (a := heard[place].answer) is not None]
+        clients = np.concatenate([asked[index] for index in indices])
+        answers = [a for index in indices if (a := heard[index].answer) is not None]
         order = np.argsort(clients)
         update = _stacked([a.update for a in answers], order, like.update)
         statistics = _stacked([a.statistics for a in answers], order, like.statistics)
@@ -239,9 +239,9 @@ class Flower:
         return Reports(clients[order], update, statistics, unseen, {"nodes": _told(self.roster, heard)})
 
     def _remember_refusals(self, heard: dict[int, Heard]) -> None:
-        for place, one in heard.items():
+        for index, one in heard.items():
             if one.fault.startswith("refused: "):
-                self.refused[self.roster.names[place]] = one.fault.removeprefix("refused: ")
+                self.refused[self.roster.names[index]] = one.fault.removeprefix("refused: ")
 
 
 def _leaves(tree: Any) -> tuple[Array, ...]:
@@ -254,17 +254,17 @@ def _stacked(parts: list[tuple[Array, ...]], order: Array, like: Any) -> Any:
 
 
 def _faults(roster: Roster, heard: dict[int, Heard]) -> str:
-    return ", ".join(f"{roster.names[place]} {one.fault}" for place, one in sorted(heard.items()) if one.fault)
+    return ", ".join(f"{roster.names[index]} {one.fault}" for index, one in sorted(heard.items()) if one.fault)
 
 
 def _told(roster: Roster, heard: dict[int, Heard]) -> dict[str, Any]:
     """Tell who was missing and why, who was slowest, and what crossed the network."""
-    answered = {place: one for place, one in heard.items() if one.answer is not None}
-    slowest = max(answered, key=lambda place: answered[place].seconds, default=None)
+    answered = {index: one for index, one in heard.items() if one.answer is not None}
+    slowest = max(answered, key=lambda index: answered[index].seconds, default=None)
     return {
-        "missing": {roster.names[place]: one.fault for place, one in sorted(heard.items()) if one.fault},
+        "missing": {roster.names[index]: one.fault for index, one in sorted(heard.items()) if one.fault},
         "slowest": None if slowest is None else roster.names[slowest],
-        "seconds": {roster.names[place]: round(one.seconds, 3) for place, one in sorted(answered.items())},
+        "seconds": {roster.names[index]: round(one.seconds, 3) for index, one in sorted(answered.items())},
         "bytes_down": sum(one.down for one in heard.values()),
         "bytes_up": sum(one.up for one in heard.values()),
     }

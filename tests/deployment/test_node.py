@@ -44,7 +44,7 @@ def site(tmp_path, tiny):
 def ordered(plan, clients=(0, 3), t=0, **changes):
     state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
     given = {
-        "plan": plan, "t": t, "clients": np.array(clients), "place": 0, "places": 3, "shape": (12,),
+        "plan": plan, "t": t, "clients": np.array(clients), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": (), "params": tuple(map(np.asarray, state.params)),
         "memory": tuple(map(np.asarray, jax.tree.leaves(state.clip_state))), "key": None,
     }  # fmt: skip
@@ -113,7 +113,7 @@ MISFITS = {
     "double weights": ({}, {"params": "double"}, "float32"),
     "shape": ({}, {"shape": (13,)}, "shape"),
     "classes": ({}, {"classes": ("a", "b")}, "classes"),
-    "place": ({}, {"place": 1, "clients": np.array([1])}, "part 0 of 3"),
+    "node": ({}, {"node": 1, "clients": np.array([1])}, "part 0 of 3"),
     "another's client": ({}, {"clients": np.array([0, 1])}, "not held here"),
     "twice": ({}, {"clients": np.array([0, 0])}, "not held here"),
     "none": ({}, {"clients": np.array([], np.int64)}, "not held here"),
@@ -186,7 +186,7 @@ def test_the_same_rows_under_another_place_add_up(site, secret):
     here = site(Policy(maximum_rounds=3), own=True)
     plan = replace(secret, client_size=4)
     answers = [
-        here.handle(ordered(plan, clients=(place,), place=place, places=places))
+        here.handle(ordered(plan, clients=(place,), node=place, places=places))
         for place, places in ((0, 3), (1, 3), (0, 2), (1, 2))
     ]
     assert [isinstance(a, NodeReply) for a in answers] == [True, True, True, False]

@@ -19,7 +19,7 @@ from gradveil.methods import METHODS
 
 def an_order(plan, **changes):
     given = {
-        "plan": plan, "t": 1, "clients": np.array([0, 3]), "place": 0, "places": 3, "shape": (12,),
+        "plan": plan, "t": 1, "clients": np.array([0, 3]), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": ("age (1)", "job (3)"),
         "params": (np.ones((2, 3), np.float32),), "memory": (np.float32(4.0),),
         "key": (7, 9),

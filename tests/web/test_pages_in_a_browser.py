@@ -28,7 +28,7 @@ SMALL = {
 @pytest.fixture(scope="module")
 def driver():
     place = shutil.which("chromedriver")
-    assert place, "Debian's chromium-driver is needed: make test-browser installs it"
+    assert place, "Debian's chromium-driver is needed"
     options = webdriver.ChromeOptions()
     for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(flag)

@@ -62,7 +62,7 @@ HOSTILE = {
 def ordered(plan, **changes):
     state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
     given = {
-        "plan": plan, "t": 0, "clients": np.array([0, 3]), "place": 0, "places": 3, "shape": (12,),
+        "plan": plan, "t": 0, "clients": np.array([0, 3]), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": (), "params": tuple(map(np.asarray, state.params)),
         "memory": tuple(map(np.asarray, jax.tree.leaves(state.clip_state))), "key": None,
     }  # fmt: skip
