@@ -1,14 +1,13 @@
 """What `gradveil account` does: the epsilon of noise and sampling, without training anything."""
 
-import typer
 
 from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
 from gradveil.accounting.threats import THREATS, guarantees, presumed
 from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
 from gradveil.calibration.query import Query
-from gradveil.cli.output import emit_json, table
-from gradveil.cli.run_summary import show_guarantees, show_presumed
+from gradveil.cli.guarantee_output import show_guarantees, show_presumed
+from gradveil.cli.output import emit_json, say, table
 from gradveil.errors import BadInput, shown
 from gradveil.federation.plan import delta_of
 from gradveil.fields import whole
@@ -58,18 +57,16 @@ def check(delta: float, adjacency: str, threat_model: str | None) -> tuple[str, 
 
 def _show(plain: dict[str, float | None], held: list[dict[str, object]], cost: float) -> None:
     meaning = {
-        "base": "sum of the steps' epsilons; the paper's loosest",
-        "advanced": "advanced composition; the paper's",
-        "zcdp": "zCDP with q^2 for sampling; the paper's, sound for small q only",
-        "moments": "Renyi divergences, classic conversion; the paper's figures",
-        "rdp": "the same divergences, improved conversion",
-        "pld": "privacy loss distribution: the tightest, flat clipping assumed",
+        "base": "basic composition: the sum over steps (paper's)",
+        "advanced": "advanced composition (paper's)",
+        "zcdp": "zCDP with q^2 for sampling, sound only for small q (paper's)",
+        "moments": "RDP with the classic conversion (paper's main figures)",
+        "rdp": "RDP with the improved conversion",
+        "pld": "privacy loss distribution: the tightest; flat clipping",
     }
-    rows = [[name, f"{v:.4g}" if v is not None else "none finite", meaning[name]] for name, v in plain.items()]
-    table(
-        "The plain event: every step Poisson-sampled at q, noise sigma on the sum", ["accountant", "epsilon", ""], rows
-    )
-    show_guarantees("such a run", held)
-    typer.echo("Quote server (or type2-known if batches may be known): they assume least about what stays secret.")
+    rows = [[name, f"{v:.4g}" if v is not None else "none", meaning[name]] for name, v in plain.items()]
+    table("Accountants for Poisson sampling at rate q and noise on the sum", ["accountant", "epsilon", "method"], rows)
+    show_guarantees("Guarantees of such a run", held)
+    say("Report `server` (or `type2-known` if batches may become known); these rely on the fewest secrets.")
     if cost:
-        typer.echo(f"Noise scales were rounded down to 100 levels, which raised sum q^2/sigma^2 by {cost:.2%}.")
+        say(f"Noise scales were rounded down to 100 levels, which raised the sum of q^2/sigma^2 by {cost:.2%}.")

@@ -21,6 +21,7 @@ from gradveil.cli.options import (
     SigmaEnd,
     Target,
 )
+from gradveil.cli.output import doing
 
 NETWORK = "Untrained network (with --dataset)"
 _data = partial(typer.Option, rich_help_panel=options.DATA)
@@ -117,6 +118,6 @@ def attack(
         sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw, sensitivity=sensitivity, keep_truth=keep_truth,
         seed=seed, out=out, as_json=as_json,
     )  # fmt: skip
-    from gradveil.cli import attack_steps
-
+    with doing("starting JAX"):
+        from gradveil.cli import attack_steps
     attack_steps.execute(request)

@@ -30,7 +30,7 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     rows = [
         [
             source.name,
-            f"{source.meaning}\n[dim]from: {source.origin}; license: {source.caution}[/dim]",
+            f"{source.meaning}\nfrom: {source.origin}; license: {source.caution}",
             source.size,
             "yes" if here[source.name] else "no",
         ]

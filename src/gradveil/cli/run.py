@@ -21,6 +21,7 @@ from gradveil.cli.options import (
     SigmaEnd,
     Target,
 )
+from gradveil.cli.output import doing
 from gradveil.cli.run_request import RunRequest
 
 _data = partial(typer.Option, rich_help_panel=options.DATA)
@@ -148,6 +149,6 @@ def run(
         engine=engine,
         as_json=as_json,
     )
-    from gradveil.cli import run_steps
-
+    with doing("starting JAX"):
+        from gradveil.cli import run_steps
     run_steps.execute(request)

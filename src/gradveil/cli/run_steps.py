@@ -8,9 +8,10 @@ import tomli_w
 import typer
 
 from gradveil import codec
-from gradveil.cli import attack_output, report_steps, run_resume, run_summary
+from gradveil.cli import attack_output, report_steps, run_progress, run_resume, run_story, run_summary
+from gradveil.cli.guarantee_output import show_guarantees
 from gradveil.cli.loading import load
-from gradveil.cli.output import bar, emit_json
+from gradveil.cli.output import bar, doing, emit_json
 from gradveil.cli.round_numbers import rounds_from
 from gradveil.cli.run_request import RunRequest
 from gradveil.data.dataset import Dataset
@@ -101,7 +102,8 @@ def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
 
 def _prepared(plan: Plan, folder: Path, data_dir: Path | None, options: Options) -> Run:
     data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
-    return runner.prepare(plan, data, folder, options)
+    with doing(f"preparing {plan.method.name}"):
+        return runner.prepare(plan, data, folder, options)
 
 
 def _finish(runs: list[Run], as_json: bool, attack: bool, keep_truth: bool) -> None:
@@ -112,14 +114,17 @@ def _finish(runs: list[Run], as_json: bool, attack: bool, keep_truth: bool) -> N
     place = runs[0].folder.parent if len(runs) > 1 else runs[0].folder
     results = [_train(one, place) for one in runs]
     found = [_attack(one, keep_truth) for one in runs] if attack else []
-    pages = _report([one.folder for one in runs])
+    with doing("writing the report"):
+        pages = _report([one.folder for one in runs])
     if as_json:
         results = [r | {"report": str(page)} for r, page in zip(results, pages, strict=False)]
         results = [r | {"attacks": f} for r, f in zip(results, found, strict=True)] if attack else results
         return emit_json(results[0] | {"beside": results[1:]})
+    if len(runs) > 1:
+        return run_story.show([one.folder for one in runs], pages[-1])
     run_summary.show(runs, results)
     if attack:
-        attack_output.compare([record for records in found for record in records])
+        attack_output.compare(found[0])
     typer.echo(f"report: {pages[-1]}")
 
 
@@ -131,7 +136,8 @@ def _report(folders: list[Path]) -> list[Path]:
 
 def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
     """Attack a finished run at all surfaces; the records go into its folder."""
-    with bar(f"attack on {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
+    with bar(f"attacking {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
+        advance("compiling", 0)
         records = []
         for scene, outcome in attack_run(one.folder, one.plan, one.dataset, lambda victim: advance("")):
             attack_output.save(outcome, scene, one.folder / "attacks", keep_truth)
@@ -141,13 +147,13 @@ def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
 
 def _train(one: Run, place: Path) -> dict[str, Any]:
     """Train what is left of a run; `place` is what --resume is to be given after an interrupt."""
-    with bar(one.plan.method.name, one.plan.rounds, one.state.round) as advance:
+    with run_progress.training(one.plan.method.name, one.plan.rounds, one.state.round) as tell:
         try:
             for line in runner.proceed(one):
-                advance(run_summary.note(line))
+                tell(line)
         except KeyboardInterrupt:
             typer.echo(
-                f"gradveil: stopped after round {one.state.round}; go on with: gradveil run --resume --out {place}",
+                f"gradveil: stopped after round {one.state.round}; continue with: gradveil run --resume --out {place}",
                 err=True,
             )
             raise typer.Exit(130) from None
@@ -156,7 +162,8 @@ def _train(one: Run, place: Path) -> dict[str, Any]:
 
 def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool) -> None:
     data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
-    expected = estimate(plan, data, options)
+    with doing("compiling and timing one round"):
+        expected = estimate(plan, data, options)
     budget = Budget(plan, data, expected.copies)
     forecast = budget.all_guarantees(plan.rounds, expected_participations(plan))
     answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": forecast}
@@ -164,4 +171,4 @@ def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool)
         return emit_json(answer)
     typer.echo(tomli_w.dumps(answer["plan"]))
     run_summary.show_estimate(expected)
-    run_summary.show_guarantees(f"{plan.method.name}, after all {plan.rounds} rounds", forecast)
+    show_guarantees(f"Guarantees of {plan.method.name} after {plan.rounds} rounds", forecast)
