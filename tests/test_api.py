@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import gradveil
-from gradveil.accounting.threats import SEES, THREATS
+from gradveil import names
+from gradveil.accounting.threats import THREATS
+from gradveil.attacks.zoo import ATTACKS
+from gradveil.methods import METHODS
 
 
 @dataclass(frozen=True)
@@ -44,5 +47,7 @@ def test_an_unknown_method_is_refused_with_the_names():
         gradveil.plan("digits", "fed-dcp")
 
 
-def test_every_threat_model_says_what_it_sees():
-    assert SEES.keys() == THREATS.keys()
+def test_every_name_that_can_be_listed_is_the_name_of_a_value():
+    assert list(names.METHODS) == list(METHODS)
+    assert list(names.ATTACKS) == list(ATTACKS)
+    assert list(names.THREATS) == list(THREATS)

@@ -8,7 +8,7 @@ import pytest
 import gradveil
 
 ROOT = Path(gradveil.__file__).parent
-GROUND = {"surface", "tree", "normals", "keys", "codec", "errors", "fields", "devices", "schema", "__about__"}
+GROUND = {"surface", "tree", "normals", "keys", "codec", "errors", "fields", "devices", "names", "schema", "__about__"}
 TRAINING = {"ground", "privacy", "models", "data", "accounting", "federation"}
 WORK = TRAINING | {"engines", "attacks", "methods"}
 RUNS = WORK | {"runs"}

@@ -22,12 +22,13 @@ from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_record import AttackRecord
+from gradveil.names import pick
 from gradveil.privacy.method import Method
 from gradveil.runs import runner, store
 from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options
-from gradveil.runs.shorthand import Tweaks, divided, method_named, pick
+from gradveil.runs.shorthand import Tweaks, divided, method_named
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 

@@ -278,7 +278,7 @@ def refusal(capsys, *arguments):
 def test_bad_addresses_and_folders_are_refused_in_a_sentence(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GRADVEIL_TOKEN", raising=False)
-    monkeypatch.setattr("gradveil.cli.serve.uvicorn.Server", lambda settings: pytest.fail("it serves"))
+    monkeypatch.setattr("gradveil.cli.serve_steps.uvicorn.Server", lambda settings: pytest.fail("it serves"))
     assert "is not a folder" in refusal(capsys, "elsewhere")
     assert not (tmp_path / "elsewhere").exists()
     (tmp_path / "file").write_text("")

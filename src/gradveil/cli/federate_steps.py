@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from gradveil import codec
-from gradveil.cli import report, run_summary
-from gradveil.cli.choices import Tweaks
+from gradveil.cli import report_steps, run_summary
 from gradveil.cli.output import emit_json
-from gradveil.cli.run import plans_from
+from gradveil.cli.run_steps import plans_from
 from gradveil.deployment.policy import STRICT
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.runs import store
 from gradveil.runs.run_records import RoundLine, RunResult
+from gradveil.runs.shorthand import Tweaks
 
 if TYPE_CHECKING:
     from gradveil.deployment.conductor import Federation
@@ -169,7 +169,7 @@ def _told(line: RoundLine) -> str:
 def _conclude(folder: Path, as_json: bool) -> None:
     from gradveil.deployment.conductor import taken_up
 
-    report.write([folder], folder / report.REPORT)
+    report_steps.write([folder], folder / report_steps.REPORT)
     result = store.read_record(folder / store.RESULT, RunResult)
     if as_json:
         return emit_json(result.plain() | {"beside": []})

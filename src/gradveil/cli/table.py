@@ -13,12 +13,12 @@ import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from gradveil.cli.choices import pick
 from gradveil.cli.output import bar, console, emit_json
 from gradveil.data.dataset import Dataset
 from gradveil.data.sources import load
 from gradveil.errors import BadInput
 from gradveil.fields import whole
+from gradveil.names import pick
 from gradveil.reports import results
 from gradveil.reports import tables as written
 from gradveil.reports.selection import gallery_of
