@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from gradveil import codec
-from gradveil.cli import report_steps, run_summary
+from gradveil import codec, pipeline
+from gradveil.cli import run_summary
 from gradveil.cli.output import emit_json
 from gradveil.cli.run_steps import plans_from
 from gradveil.deployment.policy import STRICT
@@ -169,7 +169,7 @@ def _told(line: RoundLine) -> str:
 def _conclude(folder: Path, as_json: bool) -> None:
     from gradveil.deployment.conductor import taken_up
 
-    report_steps.write([folder], folder / report_steps.REPORT)
+    pipeline.report([folder], folder / pipeline.REPORT)
     result = store.read_record(folder / store.RESULT, RunResult)
     if as_json:
         return emit_json(result.plain() | {"beside": []})

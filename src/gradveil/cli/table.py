@@ -21,7 +21,7 @@ from gradveil.fields import whole
 from gradveil.names import pick
 from gradveil.reports import results
 from gradveil.reports import tables as written
-from gradveil.reports.selection import gallery_of
+from gradveil.reports.exhibits import gallery_of
 from gradveil.reproduction import claims
 from gradveil.reproduction.attack_figures import FIGURES
 from gradveil.reproduction.cell import REASONS, Filled, Table, Verdict, counts

@@ -14,8 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from gradveil import codec
 from gradveil.reports import figures, words
 from gradveil.reports.evidence import SURFACES, WHERE, Evidence, Shown
-from gradveil.reports.exhibits import Exhibit
-from gradveil.reports.galleries import drawn
+from gradveil.reports.exhibits import Exhibit, drawn
 from gradveil.runs.epsilon_records import GuaranteeRecord, PaperAccount
 
 TITLES = {2: "Data and local training", 1: "The client's update", 0: "The server"}

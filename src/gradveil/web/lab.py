@@ -19,8 +19,7 @@ from gradveil.leakage.attack_run import attack
 from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
 from gradveil.privacy.schedule import Constant
-from gradveil.reports.exhibits import Exhibit
-from gradveil.reports.selection import exhibit_of
+from gradveil.reports.exhibits import Exhibit, exhibit_of
 from gradveil.runs.presets import fitted, resolve
 from gradveil.surface import Surface
 from gradveil.web.refusals import brief

@@ -5,6 +5,7 @@ from typing import Any
 
 from gradveil.reports.card import JSON
 from gradveil.reports.evidence import Evidence
+from gradveil.web.child import RunStatus
 
 
 def _spent(run: Evidence) -> str:
@@ -20,7 +21,14 @@ def _spent(run: Evidence) -> str:
     return f"none finite ({against})" if held.epsilon is None else f"{held.epsilon:.2f} ({against})"
 
 
-def status(run: Evidence, name: str, running: bool) -> dict[str, Any]:
+def _doing(process: RunStatus | None, running: bool) -> str:
+    """Say what the process of a run does, or why it ended; nothing if all went well or it was stopped."""
+    if process is None:
+        return ""
+    return process.doing if running else (process.refused or "")
+
+
+def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -> dict[str, Any]:
     """Say how a run stands, in numbers and words for the page."""
     done, seconds = len(run.lines), [line.seconds for line in run.lines[-10:]]
     curve = [(line.round + 1, line.accuracy) for line in run.lines]
@@ -35,6 +43,7 @@ def status(run: Evidence, name: str, running: bool) -> dict[str, Any]:
         "accuracy": curve[-1][1] if curve else None,
         "epsilon": _spent(run),
         "seconds_left": (run.plan.rounds - done) * sum(seconds) / len(seconds) if running and seconds else None,
+        "doing": _doing(process, running),
         "attacks": len(run.attacks),
         "curve": curve,
     }

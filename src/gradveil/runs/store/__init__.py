@@ -21,6 +21,7 @@ from gradveil.runs.store.checkpoint import (
 from gradveil.runs.store.files import (
     by_round,
     npz,
+    parsed,
     read,
     read_json,
     read_npz,
@@ -91,6 +92,7 @@ __all__ = [
     "locked",
     "npz",
     "params_digest",
+    "parsed",
     "plan_at",
     "plan_from",
     "read",
