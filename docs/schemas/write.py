@@ -1,0 +1,14 @@
+"""Write the JSON Schemas of what gradveil prints and stores, each made from the dataclass of the record."""
+
+from pathlib import Path
+
+from gradveil.leakage.attack_record import AttackRecord
+from gradveil.runs.run_records import RoundLine, RunResult
+from gradveil.schema import schema_text
+
+SCHEMAS = {"attack-record": AttackRecord, "round-line": RoundLine, "run-result": RunResult}
+"""By file name, without .schema.json."""
+
+if __name__ == "__main__":
+    for name, record in SCHEMAS.items():
+        Path(__file__).with_name(f"{name}.schema.json").write_text(schema_text(record))
