@@ -1,14 +1,16 @@
-"""The Python API: load data, make a plan, train it, attack it, use the model."""
+"""The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
 import os
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from gradveil import pipeline
 from gradveil.attacks.attack import Attack
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
@@ -21,11 +23,15 @@ from gradveil.federation.plan import Plan
 from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
+from gradveil.leakage.attack_record import AttackRecord
+from gradveil.names import pick
 from gradveil.privacy.method import Method
-from gradveil.runs import runner, store
+from gradveil.reports import evidence
+from gradveil.runs import store
 from gradveil.runs.presets import chosen, resolve
+from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options
-from gradveil.runs.shorthand import Tweaks, divided, method_named, pick
+from gradveil.runs.shorthand import Tweaks, divided, method_named
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 
@@ -34,13 +40,18 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """A trained model: its plan, its parameters, its classes and the result that its run reported."""
+    """A trained model: its plan, its parameters, its classes and the result that its run reported.
+
+    attacks, page: what attacks on the run found, and where its page is, if `train` was asked for them.
+    """
 
     plan: Plan
     params: Tree
     classes: tuple[str, ...]
     shape: tuple[int, ...]
-    result: dict[str, Any]
+    result: RunResult
+    attacks: tuple[AttackRecord, ...] = ()
+    page: Path | None = None
 
     def scores(self, x: Any) -> Array:
         """Return the logits [n, classes] of examples [n, ...] as the dataset stores them."""
@@ -114,27 +125,50 @@ def _path(name: str, value: Any) -> Path:
 
 
 @machine_errors()
-def train(plan: Plan, out: str | Path | None = None, resume: bool = False, engine: str = "vectorized") -> Trained:
+def train(
+    plan: Plan,
+    out: str | Path | None = None,
+    resume: bool = False,
+    engine: str = "vectorized",
+    *,
+    attack: bool = False,
+    report: bool = False,
+) -> Trained:
     """Train a plan in a run folder (a temporary one by default) and return the model.
 
     resume: continue the run in the folder; only `rounds` may differ in the plan.
-    engine: `vectorized`, or `serial`, the slow reference.
+    engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
+    report: write report.html and the privacy card into the folder.
     """
     if not isinstance(plan, Plan):
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
-    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
+    if report and out is None:
+        raise BadInput("report: name the folder that the page goes to, with out")
+    carry_out = partial(_train, plan, Options(resume=resume, engine=engine), attack, report)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
-            return _train(plan, data, Path(folder) / "run", Options(resume=resume, engine=engine))
-    return _train(plan, data, _path("out", out), Options(resume=resume, engine=engine))
+            return carry_out(Path(folder) / "run")
+    return carry_out(_path("out", out))
 
 
-def _train(plan: Plan, data: Dataset, folder: Path, options: Options) -> Trained:
-    run = runner.prepare(plan, data, folder, options)
-    for _ in runner.proceed(run):
-        pass
-    result = runner.conclude(run)
-    return Trained(plan, run.state.params, data.classes, data.shape, result)
+def _train(plan: Plan, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
+    data = pipeline.loaded(plan)
+    done = pipeline.run(plan, data, folder, options, attack=attack, report=report)
+    return Trained(plan, done.run.state.params, data.classes, data.shape, done.result, done.attacks, done.page)
+
+
+@machine_errors()
+def report(*runs: str | Path, out: str | Path | None = None, show_truth: bool = False) -> Path:
+    """Write one page about run folders, side by side if there are several, and the privacy card of each.
+
+    out: the page; report.html in the run folder, or for several here, unless given. show_truth: show true records of
+    your own data, if the attacks kept them. Gives the path of the page.
+    """
+    if not runs:
+        raise BadInput("runs: name at least one run folder")
+    folders = [folder for run in runs for folder in evidence.folders_in(_path("runs", run))]
+    usual = (_path("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
+    return pipeline.report(folders, usual if out is None else _path("out", out), show_truth)
 
 
 @machine_errors()
@@ -149,18 +183,18 @@ def attack(
     readings: int = 1,
     rule: str = "default",
     seed: int = 0,
-) -> dict[str, Any]:
+) -> AttackRecord:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
-    victims: how many clients, ten unless given, or all where there are fewer. Returns the record that `gradveil attack
-    --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an attack is a name
-    or a value of `gradveil.attacks.zoo`.
+    victims: how many clients, ten unless given, or all where there are fewer. `plain()` of the record is what
+    `gradveil attack --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an
+    attack is a name or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
     mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS).value  # type: ignore[assignment]
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
-    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
+    data = pipeline.loaded(plan)
     tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
@@ -189,11 +223,11 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
 def load(folder: str | Path) -> Trained:
     """Return the model of a finished run; BadInput if its parameters are not those of its result."""
     folder = _path("folder", folder)
-    if not store.there(folder / store.RESULT):
-        raise BadInput(f"{str(folder)!r}: holds no finished run")
     plan, data = store.read_plan(folder), store.read_data(folder)
-    result = store.read_result(folder, store.inspect(folder, plan).heads[-1]) or {}
-    shape, classes = tuple(data["shape"]), tuple(data["classes"])
+    result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
+    if result is None:
+        raise BadInput(f"{str(folder)!r}: holds no finished run")
+    shape, classes = data.shape, data.classes
     like = jax.eval_shape(lambda: server.init(plan, shape, len(classes), Keys.of(0, False)).params)
-    params = store.read_params(folder, like, result["params_sha256"])
+    params = store.read_params(folder, like, result.params_sha256)
     return Trained(plan, params, classes, shape, result)

@@ -9,13 +9,16 @@ import json
 import types
 import typing
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 
 Plain = dict[str, Any]
+T = TypeVar("T")
 QUOTES = "'\""
+OPTIONAL = {"optional": True}
+"""Metadata of a field of a record that may be None, and whose key is then left out of the file."""
 
 
 def encode(value: Any) -> Any:
@@ -47,12 +50,14 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
 def record(value: Any) -> Any:
     """Turn a record (a dataclass of scalars, lists, dicts and records) into plain data; None is kept, as null.
 
-    A plan leaves out what it does not say; a record has the same keys every time. `decode` reads both.
+    A plan leaves out what it does not say; a record has the same keys every time, but for OPTIONAL fields.
+    `decode` reads both.
     """
     if isinstance(value, Enum):
         return value.name.lower()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: record(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        given = [(f, getattr(value, f.name)) for f in dataclasses.fields(value)]
+        return {f.name: record(one) for f, one in given if one is not None or not f.metadata.get("optional")}
     if isinstance(value, tuple | list):
         return [record(item) for item in value]
     if isinstance(value, dict):
@@ -60,10 +65,10 @@ def record(value: Any) -> Any:
     return value
 
 
-def decode(cls: type[Any], data: Any, where: str = "") -> Any:
-    """Return a `cls` from plain data; BadInput with key, value and rule otherwise."""
+def decode(cls: type[T], data: Any, where: str = "") -> T:
+    """Build a `cls` from plain data; raises BadInput naming the key, the value and the rule."""
     given, missing = decode_given(cls, data, where), dataclasses.MISSING
-    for field in dataclasses.fields(cls):
+    for field in dataclasses.fields(typing.cast(Any, cls)):
         if field.name not in given and field.default is missing and field.default_factory is missing:
             raise BadInput(f"{_path(where, field.name)}: this key is missing")
     try:

@@ -73,8 +73,7 @@ def test_epsilon_counts_only_the_noise_of_those_who_must_answer(plan, tiny):
     fewer, all_of_them = conductor.budget_of(some, tiny()), Budget(some, tiny(), 1)
     for threat in ("central", "client-central"):
         epsilons = [
-            next(g["epsilon"] for g in b.all_guarantees(2, 2) if g["threat_model"] == threat)
-            for b in (fewer, all_of_them)
+            next(g.epsilon for g in b.all_guarantees(2, 2) if g.threat_model == threat) for b in (fewer, all_of_them)
         ]
         assert epsilons[0] > epsilons[1] > 0
 

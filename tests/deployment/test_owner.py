@@ -189,7 +189,7 @@ def ran(here, folder, scratch, home):
     supervisor.begin(here.crew, here.server, folder, QUIET)
     found = {}
     for line in supervisor.follow(here.crew, here.server, folder, QUIET):
-        if line["round"] == 0:
+        if line.round == 0:
             files = [str(p) for top in (scratch, folder) for p in top.rglob("*") if p.is_file()]
             found = as_stranger(home, here.server.port, files) | {"files": len(files)}
     return found

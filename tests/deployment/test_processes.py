@@ -123,12 +123,12 @@ def in_process(plan):
 def test_the_same_plan_and_seed_give_the_same_model_as_in_process(federation, plan, tmp_path):
     folder = laid_out(plan, tmp_path / "run")
     lines = lines_of(federation, folder)
-    assert [line["round"] for line in lines] == [0, 1]
+    assert [line.round for line in lines] == [0, 1]
     for line in lines:
-        assert line["nodes"]["missing"] == {}
-        assert set(line["nodes"]["seconds"]) == set(NODES)
-        assert line["nodes"]["bytes_up"] > 0
-        assert line["sensitivity"] is None  # diagnostics stay with the data
+        assert line.nodes.missing == {}
+        assert set(line.nodes.seconds) == set(NODES)
+        assert line.nodes.bytes_up > 0
+        assert line.sensitivity is None  # diagnostics stay with the data
     with np.load(folder / store.PARAMS) as stored:
         for i, leaf in enumerate(in_process(plan)):
             np.testing.assert_allclose(stored[f"layer_{i}"], leaf, rtol=0, atol=1e-5)
@@ -155,11 +155,11 @@ def test_a_node_killed_in_a_run_is_missed_by_name_and_used_again_when_it_is_back
     supervisor.begin(federation.crew, federation.server, folder, QUIET)
     told = []
     for line in supervisor.follow(federation.crew, federation.server, folder, QUIET):
-        told.append(line["nodes"]["missing"])
-        if line["round"] == 0:
+        told.append(line.nodes.missing)
+        if line.round == 0:
             for part in ("supernode", "worker"):
                 os.killpg(federation.crew.processes[f"site-1-{part}"].pid, signal.SIGKILL)
-        elif (told[-2] and not told[-1]) or line["round"] == most:
+        elif (told[-2] and not told[-1]) or line.round == most:
             break
         # A node that comes back is refused until it was missed for long enough: supervised, it is started again.
         elif federation.crew.processes["site-1-supernode"].poll() is not None:
@@ -178,12 +178,12 @@ def test_a_killed_superlink_is_started_again_with_its_database_and_the_run_goes_
     first = federation.crew.processes["superlink"]
 
     def meanwhile(line):
-        if line["round"] == 0:
+        if line.round == 0:
             os.killpg(first.pid, signal.SIGKILL)
 
     lines = lines_of(federation, folder, meanwhile)
     assert federation.crew.processes["superlink"] is not first
-    assert [line["round"] for line in lines] == [0, 1, 2, 3]
+    assert [line.round for line in lines] == [0, 1, 2, 3]
     assert store.read_json(folder / store.RESULT)["max_participations"] >= 4
 
 
@@ -192,12 +192,12 @@ def test_a_run_whose_server_died_goes_on_from_its_checkpoint_without_counting_tw
     folder = laid_out(plan, tmp_path / "run")
     supervisor.begin(federation.crew, federation.server, folder, QUIET)
     following = supervisor.follow(federation.crew, federation.server, folder, QUIET)
-    assert next(following)["round"] == 0
+    assert next(following).round == 0
     kill(conductors())
     with pytest.raises(processes.Failed, match="restart with --resume"):
         list(following)
     rest = lines_of(federation, folder)
-    assert [line["round"] for line in rest][-1] == 2
+    assert [line.round for line in rest][-1] == 2
     asked = [json.loads(line) for line in (folder / conductor.JOURNAL).read_text().splitlines()]
     result = store.read_json(folder / store.RESULT)
     assert result["rounds"] == 3
@@ -255,7 +255,7 @@ def test_a_node_that_answers_nonsense_or_late_is_named_each_time_and_never_heard
     places = federation.nodes["site-2"]
     federation.crew.start("site-2-worker", [sys.executable, "-c", ROGUE, str(places.state), places.address])
     try:
-        said = [line["nodes"]["missing"]["site-2"] for line in lines_of(federation, folder)]
+        said = [line.nodes.missing["site-2"] for line in lines_of(federation, folder)]
     finally:
         federation.crew.start("site-2-worker", places.worker())
     for text, expected in zip(

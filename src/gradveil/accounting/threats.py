@@ -248,16 +248,6 @@ def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     return Loss(min(epsilon, client_server(always, delta, adjacency).epsilon), sentences)
 
 
-SEES = {
-    "central": "only the models; whether a client participated in a round stays secret (Poisson cohorts)",
-    "central-visible": "only the models, from which it can tell who participated",
-    "server": "every update with its client's name; who is in a batch stays secret",
-    "type2-secret": "every local step's noised gradient as well; who is in a batch stays secret",
-    "type2-known": "every local step's noised gradient, and which records are in each batch",
-    "client-central": "only the models; all records of a client are protected at once",
-    "client-server": "every update; all records of a client are protected at once",
-}
-
 THREATS: dict[str, Threat] = {
     "central": central,
     "central-visible": central_visible,

@@ -63,6 +63,7 @@ class VictimScore:
     iterations and evaluations: to the first snapshot that passes the rule, or all that were spent where none does.
     label_accuracy: shares of labels that agree, order aside; label_prior: those of the public proportions.
     prior_rmse: of the public mean. class_mean_rmse: of the public mean of the true class. gain: prior_rmse - rmse.
+    client: which client it was, where that is known.
     """
 
     success: bool
@@ -85,6 +86,7 @@ class VictimScore:
     attempts: int
     diverged: int
     seconds: float
+    client: int | None = None
 
 
 def judge(result: Reconstruction, truth: Truth, leak: Leak, rule: SuccessRule) -> VictimScore:
@@ -223,7 +225,7 @@ def summary(verdicts: Sequence[VictimScore]) -> dict[str, Any]:
         "prior_rmse": mean("prior_rmse"),
         "class_mean_rmse": mean("class_mean_rmse"),
         "gain": mean("gain"),
-        "gain_ci": list(gain) if gain else None,
+        "gain_ci": gain,
         "resilient": gain[0] <= ROUNDING if gain else None,
         "resilient_by_the_papers_rule": _mean([v.rmse_unclamped >= 0.6 for v in verdicts]) >= 0.5,
         "mean_iterations": mean("iterations"),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from gradveil import names
 from gradveil.attacks.analytic import Analytic
 from gradveil.attacks.attack import Attack
 from gradveil.attacks.distance import Cosine, Likelihood
@@ -52,23 +53,6 @@ class NamedAttack:
 
 
 ATTACKS: dict[str, NamedAttack] = {
-    entry.value.name: entry
-    for entry in (
-        NamedAttack(
-            DLG, "match the gradient in squared L2 by L-BFGS from normal noise, the label unknown (Zhu et al.)"
-        ),
-        NamedAttack(IDLG, "DLG with the label from the sign of the last layer's gradient (Zhao et al.)"),
-        NamedAttack(CPL, "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)"),
-        NamedAttack(GRADINV, "match the direction only, smooth and boxed, by signed Adam (Geiping et al.)"),
-        NamedAttack(ANALYTIC, "divide the gradient of a dense first layer by that of its bias; exact for one example"),
-        NamedAttack(
-            MAP, "the likeliest example under the true noise, through the clip, with a prior from public examples"
-        ),
-        NamedAttack(
-            UNROLLED,
-            "MAP from class means, for updates: through up to 20 local steps; one big batch beyond",
-        ),
-        NamedAttack(TABLE, "MAP for table rows: categories as softmax shares, numbers within their range"),
-        NamedAttack(LEARNED, "a small network from the noisy gradient to the example, trained on public examples"),
-    )
+    attack.name: NamedAttack(attack, names.ATTACKS[attack.name])
+    for attack in (DLG, IDLG, CPL, GRADINV, ANALYTIC, MAP, UNROLLED, TABLE, LEARNED)
 }

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from gradveil.deployment.node import NODE, Node, NodeSettings
 from gradveil.errors import BadInput
 
 
@@ -15,6 +14,7 @@ def worker(
     runtime: Annotated[str, typer.Option(help="host:port of the SuperNode.")],
 ) -> None:
     """Train for the SuperNode of this host; `federate node` starts it."""
+    from gradveil.deployment.node import NODE, Node, NodeSettings
     from gradveil.engines.flower import worker as executor
 
     logging.basicConfig(format="%(asctime)s %(message)s")

@@ -15,9 +15,9 @@ from gradveil.federation import server
 from gradveil.federation.server import State
 from gradveil.runs import store
 from gradveil.runs.budget import Budget
+from gradveil.runs.run_records import RoundLine
 
 Array = np.ndarray[Any, Any]
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +42,14 @@ class Journal:
         except (KeyError, TypeError, ValueError, RecursionError):
             raise BadInput(f"{str(self.path)!r}: is damaged, so what was released is not known") from None
 
-    def check(self, lines: Sequence[Line]) -> None:
+    def check(self, lines: Sequence[RoundLine]) -> None:
         """Refuse a journal with fewer attempts at a round than the round's line of metrics counts."""
         times = Counter(t for t, _ in self.entries())
         for line in lines:
-            if times[line["round"]] < line.get("attempts", 1):
+            made = line.attempts or 1
+            if times[line.round] < made:
                 raise BadInput(
-                    f"{str(self.path)!r}: has {times[line['round']]} attempts at round {line['round']}, and "
-                    f"{line.get('attempts', 1)} were made"
+                    f"{str(self.path)!r}: has {times[line.round]} attempts at round {line.round}, and {made} were made"
                 )
 
     def _drop_torn_line(self) -> None:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gradveil.deployment import conductor
 from gradveil.deployment.conductor import DONE, FAILED, STATUS, write_status
@@ -13,8 +12,8 @@ from gradveil.engines.flower.commands import NodePlaces, ServerPlaces
 from gradveil.engines.flower.processes import Crew, Failed
 from gradveil.errors import RunFailed
 from gradveil.runs import store
+from gradveil.runs.run_records import RoundLine
 
-Line = dict[str, Any]
 Reporter = Callable[[str], None]
 POLL = 0.5
 CONDUCTOR = "conductor"
@@ -51,7 +50,7 @@ def execute(places: ServerPlaces, folder: Path) -> None:
         conductor.conduct(grid, folder, lambda: superlink.prune(places.database))
 
 
-def follow(crew: Crew, places: ServerPlaces, folder: Path, report: Reporter) -> Iterator[Line]:
+def follow(crew: Crew, places: ServerPlaces, folder: Path, report: Reporter) -> Iterator[RoundLine]:
     """Yield every finished round until the run is over; a SuperLink that ends meanwhile is restarted."""
     seen = len(store.read_metrics(folder))
     while True:

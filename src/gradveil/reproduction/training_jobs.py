@@ -35,14 +35,14 @@ def train(run: Run, tell: Callable[[str], None]) -> TrainingRecord:
     plan = run.plan
     try:
         for line in runner.proceed(run):
-            tell(f"{plan.method.name} {plan.dataset}: round {line['round'] + 1} of {plan.rounds}")
+            tell(f"{plan.method.name} {plan.dataset}: round {line.round + 1} of {plan.rounds}")
     except Diverged:
         return _diverged(run)
     return _finished(run)
 
 
 def _finished(run: Run) -> TrainingRecord:
-    accuracy, n = float(run.lines[-1]["accuracy"]), len(run.dataset.test)
+    accuracy, n = run.lines[-1].accuracy, len(run.dataset.test)
     return TrainingRecord(
         accuracy=accuracy,
         held_out=_held_out(run),
@@ -51,8 +51,8 @@ def _finished(run: Run) -> TrainingRecord:
         rounds=run.state.round,
         seconds=run.seconds,
         learning_rate=run.plan.learning_rate,
-        curve=tuple(line["accuracy"] for line in run.lines),
-        sensitivity=tuple(line["sensitivity"] for line in run.lines),
+        curve=tuple(line.accuracy for line in run.lines),
+        sensitivity=tuple(line.sensitivity for line in run.lines),
         plan_sha256=codec.digest(run.plan),
         diverged=False,
         guarantees=(_guarantee(run),),
@@ -65,7 +65,7 @@ def _diverged(run: Run) -> TrainingRecord:
         held_out=None,
         rounds=run.state.round,
         learning_rate=run.plan.learning_rate,
-        curve=tuple(line["accuracy"] for line in run.lines),
+        curve=tuple(line.accuracy for line in run.lines),
         diverged=True,
     )
 

@@ -1,9 +1,6 @@
-"""From words on the command line to the parts they name."""
+"""Round numbers on the command line."""
 
 from gradveil.errors import BadInput, quoted
-from gradveil.runs.shorthand import SAMPLING_NAMES, Tweaks, divided, method_named, number, partition_from, pick
-
-__all__ = ["SAMPLING_NAMES", "Tweaks", "divided", "method_named", "number", "partition_from", "pick", "rounds_from"]
 
 
 def rounds_from(text: str, option: str = "watch") -> frozenset[int]:
