@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from gradveil import names
 from gradveil.privacy.adaptive import AdaClip, Quantile
 from gradveil.privacy.clip import OwnNorm, PerLayer
 from gradveil.privacy.method import Method
@@ -41,26 +42,25 @@ class NamedMethod:
 
 
 METHODS: dict[str, NamedMethod] = {
-    entry.value.name: entry
-    for entry in (
-        NamedMethod(NON_PRIVATE, "plain federated averaging; no protection"),
-        NamedMethod(FED_SDP, "the server clips each update and noises their sum; clients and server see them raw"),
-        NamedMethod(FED_SDP_CLIENT, "each client clips and noises its own update before it is sent"),
-        NamedMethod(FED_CDP, "each client clips every example's gradient and noises every local step; S = C"),
-        NamedMethod(
-            FED_ALPHA_CDP, "Fed-CDP with noise scaled to the largest clipped norm (l2-max): no finite guarantee"
-        ),
-        NamedMethod(FED_ALPHA_CDP_SIGMA, "Fed-alphaCDP with a decaying noise scale: no finite guarantee"),
-        NamedMethod(QUANTILE, "Fed-CDP whose clipping bound follows a noised quantile of the gradient norms"),
-        NamedMethod(ADACLIP, "Fed-CDP that whitens each coordinate by a mean and spread learned from noised gradients"),
-        NamedMethod(DSSGD, "each client shares a random tenth of its large coordinates, bounded; no guarantee"),
-        NamedMethod(PRUNING, "each client zeroes the smallest coordinates of its update; no guarantee"),
-        NamedMethod(RANDOM_NOISE, "each client adds N(0, 0.01) to its unclipped update; no guarantee"),
-        NamedMethod(FED_ALPHA_CDP_AS_CODED, "Fed-alphaCDP by its authors' code: every example clipped to its own norm"),
-        NamedMethod(DSSGD_NOISY, "DSSGD whose update is also clipped and noised before it is sent"),
+    method.name: NamedMethod(method, names.METHODS[method.name])
+    for method in (
+        NON_PRIVATE,
+        FED_SDP,
+        FED_SDP_CLIENT,
+        FED_CDP,
+        FED_ALPHA_CDP,
+        FED_ALPHA_CDP_SIGMA,
+        QUANTILE,
+        ADACLIP,
+        DSSGD,
+        PRUNING,
+        RANDOM_NOISE,
+        FED_ALPHA_CDP_AS_CODED,
+        DSSGD_NOISY,
     )
 }
 
+DECAYS = names.DECAYS
 SENSITIVITY_NAMES: dict[str, Sensitivity] = {
     "clip-bound": ClipBound(),
     "l2-max": L2Max(),
@@ -70,7 +70,7 @@ SENSITIVITY_NAMES: dict[str, Sensitivity] = {
 
 
 def decay(name: str, start: float, end: float) -> Schedule:
-    """Make a noise schedule by its name on the command line, from sigma_0 and the sigma_T it decays to."""
+    """Return a noise schedule by its name on the command line, from sigma_0 and the sigma_T it decays to."""
     match name:
         case "linear":
             return Linear(start=start, end=end)
@@ -82,12 +82,3 @@ def decay(name: str, start: float, end: float) -> Schedule:
             return Cyclic(start=start, floor=end)
         case _:
             return Constant(start)
-
-
-DECAYS: dict[str, str] = {
-    "constant": "sigma_t = sigma_0",
-    "linear": "sigma_t = sigma_0 (1 - gamma t), reaching sigma_T at t = T",
-    "staircase": "sigma_t = sigma_0 (1 - gamma floor(10 t / T)), reaching sigma_T at t = T",
-    "exponential": "sigma_t = sigma_0 exp(-gamma t), reaching sigma_T at t = T",
-    "cyclic": "cosine from sigma_0 towards 0, once over the run; sigma_T is the floor (0 as the paper prints it)",
-}

@@ -119,10 +119,10 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
     run = evidence.gather(runs / "digits")
     text = page([run])
     held = run.guarantee
-    assert held["finite"]
-    assert f"epsilon {held['epsilon']:.3g} at delta 1e-05, for one example" in text
+    assert held.finite
+    assert f"epsilon {held.epsilon:.3g} at delta 1e-05, for one example" in text
     assert "a curious server" in text
-    assert all(caveat.split(";")[0] in text for caveat in held["caveats"])
+    assert all(caveat.split(";")[0] in text for caveat in held.caveats)
     assert "not a guarantee" in text
     assert "budget" in text  # the line of --max-epsilon
 
@@ -141,8 +141,7 @@ def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
 def test_a_headline_calls_it_nothing_only_if_the_interval_of_the_gain_ends_near_zero(runs, interval, said):
     run = evidence.gather(runs / "digits")
     attacks = [
-        replace(one, record=one.record | {"resilient": True, "candidates": [], "gain_ci": list(interval)})
-        for one in run.attacks
+        replace(one, record=replace(one.record, resilient=True, candidates=(), gain_ci=interval)) for one in run.attacks
     ]
     assert said in words.headline(replace(run, attacks=attacks))
 

@@ -1,7 +1,8 @@
-"""The attacks by name: each is a value, and differs from its neighbour in the parts that are named."""
+"""The attacks by name: each is a value, and differs from the one before in the parts that are named."""
 
 from dataclasses import dataclass, replace
 
+from gradveil import names
 from gradveil.attacks.analytic import Analytic
 from gradveil.attacks.attack import Attack
 from gradveil.attacks.distance import Cosine, Likelihood
@@ -22,7 +23,7 @@ GRADINV = replace(
     name="gradinv",
     distance=Cosine(),
     prior=TotalVariation(1e-4),
-    optimiser=SignedAdam(0.1),
+    optimizer=SignedAdam(0.1),
     iterations=4800,
     stop=0.0,
 )
@@ -32,7 +33,7 @@ MAP = replace(
     distance=Likelihood(),
     labels=Ordered(MatchedFilter()),
     prior=Gaussian(),
-    optimiser=Lbfgs(least_gain=0.01),
+    optimizer=Lbfgs(least_gain=0.01),
     unrolls=True,
     iterations=20,
     stop=0.0,
@@ -52,23 +53,6 @@ class NamedAttack:
 
 
 ATTACKS: dict[str, NamedAttack] = {
-    entry.value.name: entry
-    for entry in (
-        NamedAttack(
-            DLG, "match the gradient in squared L2 by L-BFGS from normal noise, the label unknown (Zhu et al.)"
-        ),
-        NamedAttack(IDLG, "DLG with the label from the sign of the last layer's gradient (Zhao et al.)"),
-        NamedAttack(CPL, "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)"),
-        NamedAttack(GRADINV, "match the direction only, smooth and boxed, by signed Adam (Geiping et al.)"),
-        NamedAttack(ANALYTIC, "divide the gradient of a dense first layer by that of its bias; exact for one example"),
-        NamedAttack(
-            MAP, "the likeliest example under the true noise, through the clip, with a prior from public examples"
-        ),
-        NamedAttack(
-            UNROLLED,
-            "MAP from class means, for updates: through up to 20 local steps; one big batch beyond",
-        ),
-        NamedAttack(TABLE, "MAP for table rows: levels as shares, numbers within their range"),
-        NamedAttack(LEARNED, "a small network from the noisy gradient to the example, trained on public examples"),
-    )
+    attack.name: NamedAttack(attack, names.ATTACKS[attack.name])
+    for attack in (DLG, IDLG, CPL, GRADINV, ANALYTIC, MAP, UNROLLED, TABLE, LEARNED)
 }

@@ -1,4 +1,4 @@
-"""`gradveil bench`: how fast a local step and an attack are here, beside what else could do them."""
+"""`gradveil bench`: how fast a local step and an attack are here, compared with Opacus and PyTorch."""
 
 import sys
 from importlib import import_module
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gradveil.cli.options import AsJson
 from gradveil.cli.output import emit_json, table
 from gradveil.errors import BadInput
 
@@ -16,14 +17,16 @@ PEERS_PYTHON = CHECKOUT / ".venv-peers" / "bin" / "python"
 
 
 def bench(
-    peers: Annotated[bool, Opt("--peers", help="Time Opacus, bare matrix products and PyTorch's attack too.")] = False,
+    peers: Annotated[
+        bool, Opt("--peers", help="Also time Opacus, the matrix products alone and an attack in PyTorch.")
+    ] = False,
     peers_python: Annotated[Path, Opt(help="The Python that has Opacus and PyTorch.", hidden=True)] = PEERS_PYTHON,
-    as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Time one local step of Fed-alphaCDP on this machine, and the CPL attack on single digits; all cores at work.
+    """Measure the speed of a local step and of an attack on this machine.
 
-    The step: batch 5, the paper's MNIST network, the median of five runs. The attack: on a fresh network without
-    protection, the median of three runs. Both are taken in turn with everything that they are compared with.
+    Step: Fed-alphaCDP, batch 5, the paper's MNIST network, median of five runs. Attack: CPL on single digits, an
+    untrained network, no protection, median of three runs. All cores are used.
     """
     python = peers_python if peers else None
     figures = _measures("local_step")(python) | _measures("attack_speed")(python)
@@ -47,12 +50,12 @@ def _show_steps(figures: dict[str, Any]) -> None:
         "ours": "gradveil, Fed-alphaCDP",
         "nonprivate": "gradveil, not private",
         "opacus": f"Opacus, per layer ({figures['opacus_threads']} threads)",
-        "floor": "only the matrix products",
+        "floor": "matrix products alone",
     }
     timed = [(label, figures[f"{name}_ms"]) for name, label in names.items() if figures[f"{name}_ms"] is not None]
     rows = [[label, f"{ms:.2f}", f"{ms / figures['ours_ms']:.2f}"] for label, ms in timed]
-    table("One local step of a client, all cores at work", ["", "milliseconds", "times gradveil"], rows)
-    typer.echo(f"{figures['devices']} devices; the first use compiled for {figures['compile_seconds']:.1f} s.")
+    table("One local step of a client, all cores used", ["", "milliseconds", "relative to gradveil"], rows)
+    typer.echo(f"{figures['devices']} devices; compiling took {figures['compile_seconds']:.1f} s.")
 
 
 def _show_attacks(figures: dict[str, Any]) -> None:
@@ -63,7 +66,7 @@ def _show_attacks(figures: dict[str, Any]) -> None:
     tried = [(label, f"attack_{name}") for name, label in names.items() if figures[f"attack_{name}_vpm"] is not None]
     rows = [[label, *_row(figures[f"{key}_vpm"], figures[f"{key}_success"], figures)] for label, key in tried]
     title = f"The CPL attack on {figures['attack_victims']} victims, {figures['attack_data']}"
-    table(title, ["", "victims per minute", "success", "times gradveil"], rows)
+    table(title, ["", "victims per minute", "success", "relative to gradveil"], rows)
 
 
 def _row(vpm: float, success: float, figures: dict[str, Any]) -> list[str]:

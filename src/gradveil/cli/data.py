@@ -1,25 +1,28 @@
-"""`gradveil data`: which datasets there are, where they lie, and whether their files are what they claim."""
+"""`gradveil data`: which datasets there are, where they are, and whether their files are the published ones."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gradveil.cli.options import AsJson, DataDir
 from gradveil.cli.output import emit_json, table
-from gradveil.data import sources
 from gradveil.errors import RunFailed
 
-app = typer.Typer(help="Datasets: list, fetch, verify, or say where they lie.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from gradveil.data.sources import Check
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Folder to look in first (else GRADVEIL_DATA).")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Names = Annotated[list[str] | None, typer.Argument(help="Datasets; all where none is named.", show_default=False)]
+app = typer.Typer(help="List, download and verify datasets.", no_args_is_help=True)
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of datasets.", show_default="all")]
 
 
 @app.command("list")
 def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List the built-in datasets: what each means, where it comes from, and what to mind."""
+    """List the built-in datasets: contents, origin, license and size."""
+    from gradveil.data import sources
+
     known = sources.describe()
     here = {source.name: sources.where(source.name, data_dir) is not None for source in known}
     keys = ("name", "meaning", "origin", "caution", "size")
@@ -27,7 +30,7 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     rows = [
         [
             source.name,
-            f"{source.meaning}\n[dim]from: {source.origin}; mind: {source.caution}[/dim]",
+            f"{source.meaning}\nfrom: {source.origin}; license: {source.caution}",
             source.size,
             "yes" if here[source.name] else "no",
         ]
@@ -38,11 +41,13 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def fetch(
-    names: Annotated[list[str], typer.Argument(help="Datasets to bring here.")],
-    data_dir: Annotated[Path | None, typer.Option("--data-dir", help="Folder to put them in (else the cache).")] = None,
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of datasets to download.")],
+    data_dir: Annotated[Path | None, typer.Option(help="Folder to download into.", show_default="the cache")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring datasets to this machine, each file checked before it is kept."""
+    """Download datasets; each file is checked against its published digest."""
+    from gradveil.data import sources
+
     for name in names:
         sources.named(name)
     places = {name: str(sources.fetch(name, data_dir)) for name in names}
@@ -51,16 +56,20 @@ def fetch(
 
 @app.command()
 def where(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Say which folder would serve each dataset now, if any."""
+    """Show the folder that each dataset is read from."""
+    from gradveil.data import sources
+
     found = {name: sources.where(name, data_dir) for name in _chosen(names)}
     places = {name: None if path is None else str(path) for name, path in found.items()}
-    rows = [[name, place or "nowhere yet: it would be downloaded"] for name, place in places.items()]
+    rows = [[name, place or "not here; it would be downloaded"] for name, place in places.items()]
     _show(as_json, {"places": places}, ["name", "folder"], rows)
 
 
 @app.command()
 def verify(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Check every file that is here against its published digest; exit 1 if one differs."""
+    """Check every local file against its published digest; exit 1 if one differs."""
+    from gradveil.data import sources
+
     checks = {name: sources.verify(name, data_dir) for name in _chosen(names)}
     states = {name: _state(found) for name, found in checks.items()}
     answer = {
@@ -70,7 +79,7 @@ def verify(names: Names = None, data_dir: DataDir = None, as_json: AsJson = Fals
         },
     }
     rows = [[name, check.file, _state([check])] for name, found in checks.items() for check in found]
-    rows += [[name, "no file of its own", "ships"] for name, found in checks.items() if not found]
+    rows += [[name, "none: comes with a package", "ships"] for name, found in checks.items() if not found]
     _show(as_json, answer, ["name", "file", "state"], rows)
     wrong = [check for found in checks.values() for check in found if check.actual is not None and not check.ok]
     if wrong:
@@ -81,10 +90,12 @@ def verify(names: Names = None, data_dir: DataDir = None, as_json: AsJson = Fals
 
 
 def _chosen(names: list[str] | None) -> list[str]:
+    from gradveil.data import sources
+
     return [sources.named(name).name for name in names or [source.name for source in sources.describe()]]
 
 
-def _state(checks: list[sources.Check]) -> str:
+def _state(checks: "list[Check]") -> str:
     if not checks:
         return "ships"
     if any(check.actual is not None and not check.ok for check in checks):

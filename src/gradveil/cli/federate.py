@@ -1,4 +1,4 @@
-"""`gradveil federate`: the same plan over Flower, on one machine or on many."""
+"""`gradveil federate`: the options; `federate_steps` does the work, and is imported only when they are right."""
 
 import os
 from dataclasses import replace
@@ -9,44 +9,34 @@ from typing import Annotated
 
 import typer
 
-from gradveil import codec
-from gradveil.cli import federate_steps
-from gradveil.cli.choices import Tweaks
+from gradveil.cli.options import AsJson, DataDir
 from gradveil.cli.output import emit_json
-from gradveil.cli.run import plans_from
-from gradveil.data.sources import load, locate
-from gradveil.deployment.node import NODE, NodeSettings, Site
-from gradveil.deployment.policy import STRICT
-from gradveil.deployment.policy_file import written
 from gradveil.errors import BadInput
-from gradveil.runs import store
 
-app = typer.Typer(help="Run a plan over Flower: on this machine, or on those that hold the data.", no_args_is_help=True)
+app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True)
 Opt = typer.Option
 OWNER_ONLY = 0o077
 DEMO = {"clients": 30, "cohort": 12, "local_steps": 10}
-AsJson = Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")]
-Show = Annotated[bool, Opt("--show", help="Print the commands of Flower for your own supervisor, and start nothing.")]
-DataDir = Annotated[Path | None, Opt(help="Folder to look for datasets in first.")]
+Show = Annotated[bool, Opt("--show", help="Print Flower's commands, for systemd or the like, and start nothing.")]
 
 
 @app.callback()
 def federate(context: typer.Context) -> None:
-    """Run a plan over Flower: on this machine, or on those that hold the data."""
+    """Train over Flower, on machines that hold the data."""
     before = os.umask(OWNER_ONLY)  # whatever a federation writes is its owner's alone
     context.call_on_close(lambda: os.umask(before))
     if find_spec("flwr") is None or find_spec("cryptography") is None:
-        raise BadInput('federate: needs Flower, which is an extra: pip install "gradveil[flower]"')
+        raise BadInput('federate: needs Flower; install it with: pip install "gradveil[flower]"')
 
 
 @app.command()
 def keys(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")],
-    nodes: Annotated[str, Opt(help="Names of the nodes, with commas.")] = "site-0,site-1,site-2",
-    hosts: Annotated[str, Opt(help="Names and addresses of the server, with commas.")] = "localhost,127.0.0.1",
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the files.")],
+    nodes: Annotated[str, Opt(help="Names of the nodes, comma-separated.")] = "site-0,site-1,site-2",
+    hosts: Annotated[str, Opt(help="Host names and addresses of the server, comma-separated.")] = "localhost,127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
-    """Make a CA, the server's certificate, and one key pair a node."""
+    """Create a CA, the server's certificate and a key pair for each node."""
     from gradveil.engines.flower import credentials
 
     files = credentials.make(folder, _listed("hosts", hosts), _listed("nodes", nodes))
@@ -54,19 +44,27 @@ def keys(
         return emit_json({"files": [str(file) for file in files]})
     for file in files:
         typer.echo(f"{file}{'  (secret)' if file.suffix == '.key' else ''}")
-    typer.echo("Give each node its own .key and ca.crt and nothing else. Keep ca.key offline: it signs certificates.")
+    typer.echo("Copy to each node only its own .key and ca.crt. Keep ca.key offline: it signs certificates.")
 
 
 @app.command()
 def policy(
-    out: Annotated[Path | None, Opt(help="A new file; printed unless given.")] = None,
-    methods: Annotated[str, Opt(help="Methods that may run, with commas.")] = ",".join(STRICT.methods or ()),
-    minimum_sigma: Annotated[float, Opt(help="The least noise, as a multiple of the clipping bound.")] = 1.0,
-    maximum_rounds: Annotated[int, Opt(help="Rounds that are served in all.")] = 100,
-    maximum_epsilon: Annotated[float, Opt(help="Epsilon against the server, over all plans.")] = 8.0,
-    maximum_delta: Annotated[float, Opt(help="Delta over all plans.")] = 1e-4,
+    out: Annotated[Path | None, Opt(help="New file to write.", show_default="printed")] = None,
+    methods: Annotated[
+        str, Opt(help="Methods allowed, comma-separated names from `gradveil list methods`.")
+    ] = "fed-cdp,fed-sdp-client",
+    minimum_sigma: Annotated[float, Opt(help="Least noise: standard deviation divided by the clipping bound.")] = 1.0,
+    maximum_rounds: Annotated[int, Opt(help="Most rounds that this node takes part in, over all plans.")] = 100,
+    maximum_epsilon: Annotated[
+        float, Opt(help="Privacy budget: most epsilon against the server, over all plans.")
+    ] = 8.0,
+    maximum_delta: Annotated[float, Opt(help="Most delta, over all plans.")] = 1e-4,
 ) -> None:
-    """Write a strict policy for a node: what may be done with its data, each rule explained."""
+    """Write a strict policy for a node: what a server may do with its data."""
+    from gradveil.deployment.policy import STRICT
+    from gradveil.deployment.policy_file import written
+    from gradveil.runs import store
+
     rules = replace(
         STRICT,
         methods=_listed("methods", methods),
@@ -80,32 +78,38 @@ def policy(
     if out.exists():
         raise BadInput(f"out = {str(out)!r}: exists already; name a new file")
     store.write(out, written(rules).encode(), owner_only=True)
-    typer.echo(f"{out}\nRead it, change what you like, and start the node with --policy {out}")
+    typer.echo(f"{out}\nRead it, edit it, and start the node with --policy {out}")
 
 
 @app.command()
 def server(
     context: typer.Context,
-    plan_file: Annotated[Path | None, typer.Argument(metavar="[PLAN.toml]", help="A plan.")] = None,
-    keys: Annotated[Path, Opt(help="The folder that `federate keys` made.")] = Path("keys"),
-    nodes: Annotated[str, Opt(help="Names of the nodes, with commas, in the order of their shards.")] = "",
-    out: Annotated[Path | None, Opt(help="The run folder.")] = None,
-    state: Annotated[Path | None, Opt(help="Flower's database and logs; beside the run unless given.")] = None,
-    port: Annotated[int, Opt(help="The port on loopback that the SuperLink listens on.")] = 8000,
-    deadline: Annotated[float, Opt(help="Seconds that a round may take.")] = 120.0,
-    patience: Annotated[float, Opt(help="Seconds to wait for nodes.")] = 300.0,
-    attempts: Annotated[int, Opt(help="How often a round is tried.")] = 3,
+    plan_file: Annotated[Path | None, typer.Argument(metavar="[PLAN.toml]", help="Plan file.")] = None,
+    keys: Annotated[Path, Opt(help="Folder made by `federate keys`.")] = Path("keys"),
+    nodes: Annotated[str, Opt(help="Names of the nodes, comma-separated, in the order of their shards.")] = "",
+    out: Annotated[Path | None, Opt(help="Run folder.")] = None,
+    state: Annotated[Path | None, Opt(help="Folder for Flower's database and logs.", show_default="OUT-flower")] = None,
+    port: Annotated[int, Opt(help="Port of the SuperLink, on loopback.")] = 8000,
+    deadline: Annotated[float, Opt(help="Most seconds that a round may take.")] = 120.0,
+    patience: Annotated[float, Opt(help="Most seconds to wait for nodes to connect.")] = 300.0,
+    attempts: Annotated[int, Opt(help="How often a failed round is tried.")] = 3,
     max_update_norm: Annotated[
-        float | None, Opt(help="Refuse updates beyond this norm, beside the limit that follows from the plan.")
+        float | None,
+        Opt(help="Reject updates with a larger L2 norm, in addition to the plan's own limit.", show_default="none"),
     ] = None,
     data_dir: DataDir = None,
     resume: Annotated[
-        bool, Opt("--resume", help="Go on with the run in --out; other options may change with it.")
+        bool, Opt("--resume", help="Continue the run in --out; deadlines and limits may be changed.")
     ] = False,
     show: Show = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a plan on the nodes that hold the data. What this place has of the dataset is used for testing only."""
+    """Run the server: train a plan on nodes that hold the data.
+
+    The server's own copy of the dataset is used for testing only.
+    """
+    from gradveil.cli import federate_steps
+    from gradveil.data.sources import load
     from gradveil.deployment import conductor
     from gradveil.engines.flower.commands import ServerPlaces
 
@@ -140,26 +144,33 @@ def _given(context: typer.Context, name: str) -> bool:
 
 @app.command()
 def node(
-    data: Annotated[str, Opt(help="A dataset's name, or a CSV, npz or image folder of your own.")],
-    server: Annotated[str, Opt(metavar="HOST:PORT", help="Where the server is.")],
+    data: Annotated[str, Opt(help="A dataset's name, or the path of your own CSV file, npz file or image folder.")],
+    server: Annotated[str, Opt(metavar="HOST:PORT", help="Address of the server.")],
     key: Annotated[Path, Opt(help="This node's private key.")],
-    ca: Annotated[Path, Opt(help="The CA's certificate.")],
+    ca: Annotated[Path, Opt(help="Certificate of the CA.")],
     policy: Annotated[
-        Path | None, Opt(help="What may be done with the data: a file that `federate policy` writes. Required.")
+        Path | None, Opt(help="Policy file: what the server may do with the data; see `federate policy`. Required.")
     ] = None,
-    shard: Annotated[str | None, Opt(help="Which part of a named dataset is held here, such as 0/3.")] = None,
-    target: Annotated[str | None, Opt(help="The column to predict, for a CSV file.")] = None,
-    state: Annotated[Path, Opt(help="Where this node keeps what was spent of its data.")] = Path("node-state"),
-    runtime_port: Annotated[int, Opt(help="A free port on loopback; nodes of one host need different ones.")] = 9094,
+    shard: Annotated[
+        str | None, Opt(metavar="I/N", help="Hold part I of N of a built-in dataset, such as 0/3.")
+    ] = None,
+    target: Annotated[str | None, Opt(help="CSV file: the column to predict.")] = None,
+    state: Annotated[Path, Opt(help="Folder for the record of privacy spent on this data.")] = Path("node-state"),
+    runtime_port: Annotated[int, Opt(help="Free port on loopback; nodes on one host need different ones.")] = 9094,
     data_dir: DataDir = None,
-    retry: Annotated[float, Opt(help="Seconds to go on trying while the server refuses this node.")] = 120.0,
+    retry: Annotated[float, Opt(help="Seconds to keep trying while the server refuses this node.")] = 120.0,
     show: Show = False,
 ) -> None:
-    """Hold data, and train on order as far as the policy allows. Runs until it is stopped."""
+    """Run a node: hold data and train as far as its policy allows, until stopped."""
+    from gradveil import codec
+    from gradveil.cli import federate_steps
+    from gradveil.data.sources import locate
+    from gradveil.deployment.node import NODE, Node, NodeSettings
     from gradveil.engines.flower.commands import NodePlaces
+    from gradveil.runs import store
 
     if policy is None:
-        raise BadInput("policy: a node needs one, or it would answer any order; `gradveil federate policy` writes one")
+        raise BadInput("--policy: a node needs one, or any order would be obeyed; `gradveil federate policy` writes it")
     if not server.rpartition(":")[2].isdigit() or ":" not in server:
         raise BadInput(f"server = {server!r}: must be HOST:PORT")
     settings = NodeSettings(
@@ -173,32 +184,37 @@ def node(
     places = NodePlaces(
         federate_steps.existing("ca", ca), federate_steps.existing("key", key), state.resolve(), server, runtime_port
     )
-    site = Site.open(settings)
+    opened = Node.open(settings)
     store.write_json(places.state / NODE, codec.encode(settings))
     if show:
         return federate_steps.show_node(places)
     federate_steps.say(
-        f"{site.dataset.name}: {len(site.dataset.train)} examples to train on; {site.policy.described()}"
+        f"{opened.dataset.name}: {len(opened.dataset.train)} examples to train on; {opened.policy.described()}"
     )
     federate_steps.tend(places, retry)
 
 
 @app.command()
 def demo(
-    nodes: Annotated[int, Opt(help="How many nodes.")] = 3,
-    dataset: Annotated[str, Opt(help="A dataset's name.")] = "digits",
+    nodes: Annotated[int, Opt(help="Number of nodes.")] = 3,
+    dataset: Annotated[str, Opt(help="A name from `gradveil data list`.")] = "digits",
     method: Annotated[str, Opt(help="A name from `gradveil list methods`.")] = "fed-cdp",
-    rounds: Annotated[int, Opt(help="T.")] = 4,
-    seed: Annotated[int, Opt(help="Decides the first weights and who holds what.")] = 0,
+    rounds: Annotated[int, Opt(help="Number of rounds (T).")] = 4,
+    seed: Annotated[int, Opt(help="Seed of the first weights and of who holds what.")] = 0,
     data_dir: DataDir = None,
-    out: Annotated[Path | None, Opt(help="The run folder.")] = None,
+    out: Annotated[Path | None, Opt(help="Run folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a small plan over a SuperLink and SuperNodes on this machine, with TLS and keys made for the occasion."""
+    """Train over a SuperLink and SuperNodes on this machine, with TLS and new keys."""
+    from gradveil.cli import federate_steps
+    from gradveil.cli.run_steps import plans_from
+    from gradveil.data.sources import load, locate
     from gradveil.deployment import conductor
+    from gradveil.deployment.policy import STRICT
+    from gradveil.runs.shorthand import Tweaks
 
     if locate(dataset) != dataset:
-        raise BadInput(f"dataset = {dataset!r}: the demonstration takes a dataset by its name")
+        raise BadInput(f"dataset = {dataset!r}: the demonstration takes a built-in dataset, by name")
     if not 1 <= nodes <= DEMO["clients"]:
         raise BadInput(f"nodes = {nodes}: must lie between 1 and {DEMO['clients']}")
     given = {**DEMO, "rounds": rounds, "dataset": dataset, "method": method, "seed": seed, "noise_source": "secret"}
@@ -208,14 +224,14 @@ def demo(
     held = conductor.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
     federate_steps.run_folder(folder, None, resume=False)
     if (objection := STRICT.objection(plan)) is not None:
-        raise BadInput(f"method = {method!r}: the nodes of the demonstration hold to the strict policy: {objection}")
+        raise BadInput(f"method = {method!r}: the policy of the demonstration's nodes forbids it: {objection}")
     conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, held)
     federate_steps.demonstrate(plan.dataset, held, folder, as_json)
 
 
 def _listed(name: str, text: str) -> tuple[str, ...]:
-    """Read names with commas between them."""
+    """Read names separated by commas."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     if not found:
-        raise BadInput(f"{name}: name at least one")
+        raise BadInput(f"{name}: at least one name is needed")
     return found

@@ -1,36 +1,39 @@
-"""`gradveil list`: the names that other verbs take, with what each means."""
+"""`gradveil list`: the names that other commands take, with what each means."""
 
 from typing import Annotated
 
 import typer
 
-from gradveil.accounting.threats import SEES
-from gradveil.attacks.zoo import ATTACKS
-from gradveil.cli.choices import pick
+from gradveil import names
+from gradveil.cli.options import AsJson
 from gradveil.cli.output import emit_json, table
-from gradveil.data.sources import describe
-from gradveil.methods import DECAYS, METHODS
-from gradveil.reproduction.table_names import TABLES
+
+KINDS = ("methods", "attacks", "decays", "threats", "datasets", "tables")
 
 
 def show(
-    what: Annotated[str, typer.Argument(help="methods, attacks, decays, threats, datasets or tables.")] = "methods",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    what: Annotated[str, typer.Argument(metavar="[KIND]", help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.")] = "methods",
+    as_json: AsJson = False,
 ) -> None:
-    """List the names that other verbs take, with what each means."""
-    listed = pick("list", what, listings())
+    """List the names that other commands take, and what they mean."""
+    listed = listing(names.pick("list", what, {kind: kind for kind in KINDS}))
     if as_json:
         return emit_json({what: [{"name": name, "meaning": meaning} for name, meaning in listed.items()]})
     table(what, ["name", "meaning"], [[name, meaning] for name, meaning in listed.items()])
 
 
-def listings() -> dict[str, dict[str, str]]:
-    """Return every listing: name -> meaning."""
-    return {
-        "methods": {name: entry.meaning for name, entry in METHODS.items()},
-        "attacks": {name: entry.meaning for name, entry in ATTACKS.items()},
-        "decays": DECAYS,
-        "threats": {name: f"an adversary who sees {seen}" for name, seen in SEES.items()},
-        "tables": {name: entry.meaning for name, entry in TABLES.items()},
-        "datasets": {source.name: source.meaning for source in describe()},
-    }
+def listing(kind: str) -> dict[str, str]:
+    """Return one listing: name -> meaning. Only words are imported, not what they name."""
+    match kind:
+        case "datasets":
+            from gradveil.data.catalog import SOURCES
+
+            return {source.name: source.meaning for source in SOURCES}
+        case "tables":
+            from gradveil.reproduction.table_names import TABLES
+
+            return {name: entry.meaning for name, entry in TABLES.items()}
+        case "threats":
+            return {name: f"an adversary who {sees}" for name, sees in names.THREATS.items()}
+        case _:
+            return {"methods": names.METHODS, "attacks": names.ATTACKS, "decays": names.DECAYS}[kind]

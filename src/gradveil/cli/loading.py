@@ -4,7 +4,7 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from gradveil.cli.output import bar
+from gradveil.cli.output import bar, doing
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset
 
@@ -13,7 +13,8 @@ def load(name: str, *, data_dir: Path | None = None, target: str | None = None, 
     """Load a dataset as `sources.load` does; a table of the user's own shows how far it is read."""
     path = Path(name).expanduser()
     if train_all or path.suffix.lower() != ".csv" or not path.is_file():
-        return sources.load(name, data_dir=data_dir, target=target, train_all=train_all)
+        with doing(f"loading {path.name or name}"):
+            return sources.load(name, data_dir=data_dir, target=target, train_all=train_all)
     status = os.stat(path)
     return _table(name, target, (status.st_ino, status.st_size, status.st_mtime_ns))
 

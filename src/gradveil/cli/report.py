@@ -1,45 +1,33 @@
-"""`gradveil report`: one page about a run, or several side by side, and the privacy card of each."""
+"""`gradveil report`: the options; `report_steps` does the work, and is imported only when they are right."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradveil.cli.output import emit_json
-from gradveil.errors import BadInput
-from gradveil.reports import card, evidence
-from gradveil.reports.page import page
-from gradveil.runs import store
-
-REPORT = "report.html"
+from gradveil.cli.options import OUTPUT, AsJson
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, or a folder of runs.")],
-    out: Annotated[Path | None, typer.Option(help="The page; in the run folder unless given.")] = None,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, or a folder that holds runs.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="HTML file to write.", show_default="report.html in the folder", rich_help_panel=OUTPUT),
+    ] = None,
     show_truth: Annotated[
-        bool, typer.Option("--show-truth", help="Show true records of your own data; others are always shown.")
+        bool,
+        typer.Option(
+            "--show-truth",
+            help="Show true records of your own data; those of built-in datasets are always shown.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Write a page that shows what was trained, what it cost and what an attacker sees."""
-    folders = [folder for path in runs for folder in evidence.folders_in(path)]
-    place = out or (runs[0] if len(runs) == 1 else Path()) / REPORT
-    written = write(folders, place, show_truth)
-    if as_json:
-        return emit_json({"report": str(written), "runs": [str(f) for f in folders], "bytes": written.stat().st_size})
-    typer.echo(f"report: {written}")
+    """Write an HTML page: accuracy, guarantees and what attacks recovered.
 
+    Several runs are compared side by side. Each run folder also gets a privacy card (JSON and Markdown).
+    """
+    from gradveil.cli import report_steps
 
-def write(folders: list[Path], place: Path, show_truth: bool = False) -> Path:
-    """Write the page of some runs, and the card of each."""
-    gathered = [evidence.gather(folder) for folder in folders]
-    if place.is_dir():
-        raise BadInput(f"out = {str(place)!r}: is a folder; name a file such as report.html")
-    for run in gathered:
-        if show_truth and run.own and not any(one.exhibit for one in run.attacks):
-            raise BadInput(f"show_truth: {str(run.folder)!r} holds no true record; attack it with --keep-truth first")
-        card.write(run)
-    hidden = any(run.own for run in gathered) and show_truth
-    store.write(place, page(gathered, show_truth).encode(), owner_only=hidden)
-    return place
+    report_steps.execute(runs, out, show_truth, as_json)

@@ -1,124 +1,99 @@
-"""What a finished run says to a person."""
-
-from typing import Any
+"""What a finished run says to a person, in at most 25 lines."""
 
 import typer
 
-from gradveil.accounting.caveats import NOT_HIDDEN
-from gradveil.cli.output import table
-from gradveil.reports import words
+from gradveil.cli.guarantee_output import show_guarantees, show_presumed
+from gradveil.cli.output import say
+from gradveil.runs.epsilon_records import PaperAccount
 from gradveil.runs.estimate import Estimate
+from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.runs.runner import Run
 
+STOPPED = {
+    "rounds": "all rounds are done",
+    "budget": "the next round would exceed the privacy budget",
+    "target-accuracy": "the target accuracy is reached",
+}
 
-def show(runs: list[Run], results: list[dict[str, Any]]) -> None:
-    """Print one row a run, then what it cost and where it lies."""
-    first = results[0]
-    title = f"{first['dataset']}: accuracy on {first['test_examples']} test examples"
-    table(title, ["method", "accuracy", "95 % interval", "rounds", "stopped by", "seconds"], [_row(r) for r in results])
-    typer.echo(f"Always answering the most frequent class would give {first['majority_baseline']:.3f}.")
-    show_guarantees(first["method"], first["guarantees"])
-    show_presumed(first["presumed"])
+
+def show(runs: list[Run], results: list[RunResult]) -> None:
+    """Print for each run its accuracy, its guarantees, what they assume, and where it is."""
     for one, result in zip(runs, results, strict=True):
+        say(accuracy(result))
+        say(_ended(one, result))
+        show_guarantees(f"Guarantees of {result.method}", result.guarantees)
+        show_presumed(result.presumed)
         for sentence in (*_privacy(one, result), *_remarks(one, result)):
-            typer.echo(sentence)
-    for result in results:
-        typer.echo(f"{result['method']}: results in {result['run_dir']}")
+            say(sentence)
+        typer.echo(f"run folder: {result.run_dir}")
 
 
-def note(line: dict[str, Any]) -> str:
-    """Say in a few words how a round went: accuracy, what is spent against whom, and what the budget still affords."""
-    spent, left = line["spent"], line["rounds_left"]
-    said = [f"accuracy {line['accuracy']:.3f}"]
-    if spent is not None and spent["finite"]:
-        said.append(f"epsilon {spent['epsilon']:.2f} ({spent['threat_model']})")
+def accuracy(result: RunResult) -> str:
+    """Say how many test examples are right, and how many a constant answer would get right."""
+    n, (low, high) = result.test_examples, result.accuracy_interval
+    return (
+        f"{result.method} on {result.dataset}: {right(result.accuracy, n)} test examples right "
+        f"({result.accuracy:.1%}, 95% interval {low:.1%} to {high:.1%}); majority-class baseline: "
+        f"{right(result.majority_baseline, n)}."
+    )
+
+
+def right(share: float, n: int) -> str:
+    """Return a rate as k of n."""
+    return f"{round(share * n)} of {n}"
+
+
+def _ended(one: Run, result: RunResult) -> str:
+    why = STOPPED.get(str(result.stopped_because), result.stopped_because)
+    done = f"Stopped after {result.rounds} rounds ({result.seconds:.1f} s): {why}"
+    if result.stopped_because != "budget":
+        return f"{done}."
+    limit = f"epsilon {one.plan.max_epsilon:g} by {one.plan.accountant} against {one.plan.threat_model}"
+    return f"{done} of {limit}."
+
+
+def note(line: RoundLine) -> str:
+    """Say in a few words how a round went: accuracy, epsilon so far against whom, and rounds that the budget allows."""
+    spent, left = line.spent, line.rounds_left
+    said = [f"accuracy {line.accuracy:.3f}"]
+    if spent is not None and spent.epsilon is not None:
+        said.append(f"epsilon {spent.epsilon:.2f} ({spent.threat_model})")
     if left is not None:
-        said.append(f"{left} more rounds at this rate")
+        said.append(f"budget for {left} more rounds")
     return ", ".join(said)
 
 
-def show_guarantees(title: str, held: list[dict[str, Any]]) -> None:
-    """Print what holds against whom, below what is true of all of them because of the data."""
-    for caveat in dict.fromkeys(caveat for g in held for caveat in words.of_data(g)):
-        typer.echo(f"Mind first: {caveat}")
-    rows = [
-        [
-            g["threat_model"],
-            g["unit"],
-            f"{g['epsilon']:.3g}" if g["finite"] else "none finite",
-            f"{g['delta']:g}",
-            g["adjacency"],
-            _mind(g),
-        ]
-        for g in held
-    ]
-    table(f"Guarantees of {title}", ["threat model", "unit", "epsilon", "delta", "neighbours", "mind"], rows)
-
-
-def show_presumed(figures: list[dict[str, Any]]) -> None:
-    """Print what some would quote, and why it is no guarantee."""
-    for figure in figures:
-        epsilon = "none finite" if figure["epsilon"] is None else f"epsilon {figure['epsilon']:.3g}"
-        typer.echo(f"{figure['threat_model']}, one {figure['unit']}: {epsilon} {figure['label']}.")
-
-
-def _mind(held: dict[str, Any]) -> str:
-    """Return the sentence that matters most where a number is missing or gives less credit than one might expect."""
-    if not held["finite"]:
-        return words.reason(held)
-    return next((caveat for caveat in held["caveats"] if caveat == NOT_HIDDEN), "")
-
-
-def _row(result: dict[str, Any]) -> list[str]:
-    low, high = result["accuracy_interval"]
-    return [
-        result["method"],
-        f"{result['accuracy']:.3f}",
-        f"{low:.3f} to {high:.3f}",
-        str(result["rounds"]),
-        str(result["stopped_because"]),
-        f"{result['seconds']:.1f}",
-    ]
-
-
-def _privacy(one: Run, result: dict[str, Any]) -> list[str]:
-    """Say what the run spent in one sentence, and the paper's figure beside it under its own name."""
-    quoted = next(g for g in result["guarantees"] if g["threat_model"] == one.plan.threat_model)
-    who = f"{result['method']}: against {quoted['threat_model']}"
-    if not quoted["finite"]:
-        said = [f"{who} there is no finite guarantee. {words.reason(quoted)}"]
-    else:
-        said = [
-            f"{who}, one {quoted['unit']} is protected with epsilon {quoted['epsilon']:.3g} at delta "
-            f"{quoted['delta']:g} ({quoted['adjacency']}; {quoted['sampling']}; at most "
-            f"{result['max_participations']} participations)."
-        ]
-        said += [f"  {caveat}" for caveat in quoted["caveats"]]
-    paper = result["as_the_paper_accounts"]
-    if paper.get("moments") is not None:
-        said.append(f"{result['method']}: {paper['label']}: moments accountant {paper['moments']:.3g}.")
-    return said
-
-
-def _remarks(one: Run, result: dict[str, Any]) -> list[str]:
-    remarks = [f"Note on {one.dataset.name}: {note}" for note in one.dataset.notes]
-    if one.budget.copies > 1:
-        remarks.append(f"{result['method']}: some records are held by {one.budget.copies} clients; losses add up.")
-    if result["stopped_because"] == "budget":
-        remarks.append(
-            f"{result['method']}: stopped before round {result['rounds'] + 1}, whose release would have spent more "
-            f"than the {one.plan.max_epsilon:g} allowed by {one.plan.accountant} against {one.plan.threat_model}."
+def _privacy(one: Run, result: RunResult) -> list[str]:
+    """Say which epsilon to report and what it assumes, and the paper's figure under its own name."""
+    quoted = result.guarantee(one.plan.threat_model)
+    sentences = []
+    if quoted.epsilon is not None:
+        sentences.append(
+            f"Report epsilon {quoted.epsilon:.3g} at delta {quoted.delta:g} for one {quoted.unit} against "
+            f"{quoted.threat_model} ({quoted.sampling}; at most {result.max_participations} participations). "
+            f"{' '.join(quoted.caveats)}"
         )
-    if result["suggested_clip"]:
-        low, high = result["suggested_clip"]
-        remarks.append(f"{result['method']}: gradients suggest a clipping bound C from {low:.2f} to {high:.2f}.")
+    paper = result.as_the_paper_accounts
+    if isinstance(paper, PaperAccount) and paper.moments is not None:
+        sentences.append(f"{paper.label.capitalize()}: epsilon {paper.moments:.3g} (moments accountant).")
+    return sentences
+
+
+def _remarks(one: Run, result: RunResult) -> list[str]:
+    remarks = [f"About {one.dataset.name}: {note}" for note in one.dataset.notes]
+    if one.budget.copies > 1:
+        remarks.append(f"Some records are held by {one.budget.copies} clients; epsilon counts each copy.")
+    if result.suggested_clip:
+        low, high = result.suggested_clip
+        remarks.append(f"By the paper's rule of thumb the clipping bound C would be {low:.1f} to {high:.1f}.")
     return remarks
 
 
 def show_estimate(expected: Estimate) -> None:
     """Print what a plan would take."""
     minutes, seconds = divmod(round(expected.seconds), 60)
-    typer.echo(f"would take about {minutes} min {seconds} s and {expected.memory_bytes / 2**20:.0f} MiB of memory;")
-    typer.echo(
-        f"the model has {expected.parameters} parameters; the most copied record is held {expected.copies} times"
+    say(
+        f"Estimate: {minutes} min {seconds} s of training, {expected.memory_bytes / 2**20:.0f} MiB of memory, "
+        f"{expected.parameters} model parameters; a record is held by at most {expected.copies} "
+        f"{'client' if expected.copies == 1 else 'clients'}."
     )

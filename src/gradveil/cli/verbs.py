@@ -1,4 +1,4 @@
-"""Verbs that are imported when they are asked for: each needs heavy libraries that the others do without."""
+"""The commands by name, in the order in which people need them; each is imported when it is asked for."""
 
 from importlib import import_module
 from typing import Any
@@ -7,9 +7,6 @@ import typer
 from typer.core import TyperGroup
 
 VERBS = {
-    "data": "data.app",
-    "federate": "federate.app",
-    "list": "list.show",
     "run": "run.run",
     "attack": "attack.attack",
     "account": "account.account",
@@ -17,6 +14,9 @@ VERBS = {
     "report": "report.report",
     "serve": "serve.serve",
     "table": "table.table",
+    "data": "data.app",
+    "list": "list.show",
+    "federate": "federate.app",
     "bench": "bench.bench",
     "worker": "worker.worker",
     "superlink": "superlink.superlink",

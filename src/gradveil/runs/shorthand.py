@@ -1,33 +1,22 @@
 """The short names of settings, which the command line and the library share: words and numbers to parts of a plan."""
 
-import difflib
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from gradveil.data.partition import Dirichlet, Iid, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, Sampling
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 from gradveil.methods import DECAYS, METHODS, SENSITIVITY_NAMES, decay
+from gradveil.names import pick
 from gradveil.privacy.clip import Clip, Flat, OwnNorm, PerLayer
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Method
 from gradveil.privacy.schedule import Constant, Schedule
 from gradveil.privacy.sensitivity import L2MaxAsCoded, Sensitivity
 
-T = TypeVar("T")
-
 SAMPLING_NAMES: dict[str, Sampling] = {kind.name: kind() for kind in SAMPLINGS}
 DEFAULT_SIGMA_0, DEFAULT_SIGMA_T = 15.0, 4.85
-
-
-def pick(option: str, name: Any, among: dict[str, T]) -> T:
-    """Find a name in a table, or say which names there are."""
-    if isinstance(name, str) and name in among:
-        return among[name]
-    near = difflib.get_close_matches(name, among, n=1) if isinstance(name, str) else []
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    raise BadInput(f"{option} = {shown(name)}: must be one of {', '.join(among)}{hint}")
 
 
 def partition_from(text: str) -> Partition:
@@ -44,7 +33,7 @@ def number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadInput(f"{option} = {shown(text)}: must be a number") from None
+        raise BadInput(f"{option} = {quoted(text)}: must be a number") from None
 
 
 def method_named(name: str) -> Method:
@@ -119,7 +108,7 @@ class Tweaks:
 
     def _needs_noise(self, option: str, value: Any, method: Method) -> None:
         if method.noise.silent:
-            raise BadInput(f"{option} = {shown(value)}: method {method.name!r} draws no noise, so it would do nothing")
+            raise BadInput(f"{option} = {quoted(value)}: method {method.name!r} draws no noise, so it would do nothing")
 
     def _noise(self, method: Method) -> Schedule:
         if method.noise.silent:

@@ -62,7 +62,7 @@ def plan_of(**changes):
 
 
 def states(folder):
-    return [line["state_sha256"] for line in store.read_metrics(folder)]
+    return [line.state_sha256 for line in store.read_metrics(folder)]
 
 
 def test_a_seeded_run_killed_at_any_moment_ends_in_the_same_bits(moments, tmp_path):
@@ -71,9 +71,9 @@ def test_a_seeded_run_killed_at_any_moment_ends_in_the_same_bits(moments, tmp_pa
     assert len(killed) > 15
     for folder in killed:
         again = gradveil.train(plan, folder, resume=True)
-        assert again.result["params_sha256"] == model.result["params_sha256"], folder.name
+        assert again.result.params_sha256 == model.result.params_sha256, folder.name
         assert states(folder) == states(tmp_path / "run"), folder.name
-        assert again.result["guarantees"] == model.result["guarantees"], folder.name
+        assert again.result.guarantees == model.result.guarantees, folder.name
         assert not [path for path in folder.rglob(".*.partial")], folder.name
 
 
@@ -84,8 +84,8 @@ def test_a_run_killed_while_it_is_extended_ends_in_the_same_bits(moments, tmp_pa
     assert len(killed) > 10
     for folder in killed:
         again = gradveil.train(plan_of(rounds=3), folder, resume=True)
-        assert again.result["params_sha256"] == model.result["params_sha256"], folder.name
-        assert again.result["guarantees"] == model.result["guarantees"], folder.name
+        assert again.result.params_sha256 == model.result.params_sha256, folder.name
+        assert again.result.guarantees == model.result.guarantees, folder.name
 
 
 def visible(folder):

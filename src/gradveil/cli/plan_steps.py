@@ -1,0 +1,75 @@
+"""What `gradveil plan` does: find noise or rounds that meet a target epsilon, before training."""
+
+from typing import Any
+
+import typer
+
+from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
+from gradveil.accounting.threats import is_presumption
+from gradveil.calibration.query import Query
+from gradveil.calibration.solver import MOST_ROUNDS, Target, curve, solve_decay, solve_rounds, solve_sigma
+from gradveil.cli.account_steps import check
+from gradveil.cli.output import emit_json, table
+from gradveil.errors import BadInput
+from gradveil.fields import real
+from gradveil.names import pick
+
+SOLVERS = {"sigma": solve_sigma, "rounds": solve_rounds, "decay": solve_decay}
+
+
+def execute(asked: Query, target: Target, solve: str, clip: float, s_dyn: float | None, as_json: bool) -> None:
+    """Solve for what was asked and show it with the guarantee that it has."""
+    solver = pick("solve", solve, SOLVERS)
+    rule = _paper_rule(clip, asked.sigma, s_dyn)
+    if is_presumption(asked.ledger(), target.threat_model):
+        raise BadInput(f"threat_model = 'central': {CENTRAL_IS_NO_TARGET}")
+    _show(_answer(solver(asked, target), target, solve, rule), as_json)
+
+
+def target_of(epsilon: float, delta: float, adjacency: str, threat_model: str) -> Target:
+    """Return the guarantee to be met; there is one adversary in it."""
+    threats = check(delta, adjacency, threat_model)
+    if len(threats) != 1:
+        raise BadInput("threat_model = 'client': give client-central or client-server; a target has one adversary")
+    return Target(epsilon, delta, adjacency, threats[0])
+
+
+def _paper_rule(clip: float, sigma: float, s_dyn: float | None) -> float | None:
+    """Return the paper's rule for the first noise scale, sigma_0 >= C sigma / S_dyn."""
+    real("clip", clip)
+    return None if s_dyn is None else clip * sigma / real("s_dyn", s_dyn)
+
+
+def _answer(found: Query, target: Target, solve: str, rule: float | None) -> dict[str, Any]:
+    sigmas = found.sigmas()
+    return {
+        "solve": solve,
+        "sigma": found.sigma,
+        "sigma_last": float(sigmas[-1, -1]),
+        "sigma_end": found.sigma_end,
+        "decay": found.decay,
+        "rounds": found.rounds,
+        "local_steps": found.local_steps,
+        "search_ended": solve == "rounds" and found.rounds == MOST_ROUNDS,
+        "target_epsilon": target.epsilon,
+        "guarantee": target.cost(found).plain(),
+        "curve": [{"rounds": t, "guarantee": held.plain()} for t, held in curve(found, target)],
+        "paper_rule_sigma_0": rule,
+    }
+
+
+def _show(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        return emit_json(answer)
+    held = answer["guarantee"]
+    typer.echo(
+        f"sigma {answer['sigma']:.4g} ({answer['decay']}, {answer['sigma_last']:.4g} in the last step) over "
+        f"{answer['rounds']} rounds of {answer['local_steps']} steps: epsilon {held['epsilon']:.4g} at delta "
+        f"{held['delta']:g} for one {held['unit']}, threat model {held['threat_model']}, {held['adjacency']}."
+    )
+    rows = [[str(p["rounds"]), f"{p['guarantee']['epsilon']:.4g}"] for p in answer["curve"]]
+    table("Spent by then, same delta and threat model", ["rounds", "epsilon"], rows)
+    if answer["search_ended"]:
+        typer.echo(f"More rounds may fit: the search ends at {MOST_ROUNDS}.")
+    if answer["paper_rule_sigma_0"] is not None:
+        typer.echo(f"The paper's rule asks for sigma_0 of at least {answer['paper_rule_sigma_0']:.4g}.")

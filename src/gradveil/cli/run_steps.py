@@ -1,0 +1,128 @@
+"""What `gradveil run` does: train a plan from options, a TOML file or a checkpoint, attack it and report."""
+
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+import typer
+
+from gradveil import codec, pipeline
+from gradveil.cli import attack_output, run_resume, run_story, run_summary
+from gradveil.cli.guarantee_output import show_guarantees
+from gradveil.cli.loading import load
+from gradveil.cli.output import doing, emit_json
+from gradveil.cli.round_numbers import rounds_from
+from gradveil.cli.run_display import RunDisplay
+from gradveil.cli.run_request import RunRequest
+from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
+from gradveil.federation.plan import Plan
+from gradveil.pipeline import Job, Outcomes
+from gradveil.runs import store
+from gradveil.runs.budget import Budget, expected_participations
+from gradveil.runs.estimate import estimate
+from gradveil.runs.resolving import resolved
+from gradveil.runs.runner import Options
+from gradveil.runs.shorthand import Tweaks, divided
+
+
+def execute(request: RunRequest) -> None:
+    """Train a plan from its first round, resume a run, or say what a plan would take."""
+    options = Options(engine=request.engine, watch=rounds_from(request.watch), resume=request.resume)
+    if request.resume:
+        return _resume(request, options)
+    given, tweaks = divided(request.settings)
+    plans = plans_from(request.plan_file, given, tweaks, request.data_dir)
+    pipeline.refuse_unreached(options.watch, plans[0])
+    if request.dry_run:
+        return _dry_run(plans[0], request.data_dir, options, request.as_json)
+    load = partial(_loaded, request.data_dir)
+    jobs = [Job(p, load(p), f, options) for p, f in zip(plans, _folders(plans, request.out), strict=True)]
+    _carry_out(jobs, request)
+
+
+def _resume(request: RunRequest, options: Options) -> None:
+    named = {f"--{name.replace('_', '-')}": value for name, value in request.settings.items() if name != "rounds"}
+    run_resume.refuse_beside({"PLAN.toml": request.plan_file, **named, "--dry-run": request.dry_run})
+    folders = run_resume.folders_of(request.out)
+    changes: dict[str, Any] = {"rounds": request.settings.get("rounds"), "attack": request.attack is True}
+    load = partial(_loaded, request.data_dir)
+    _carry_out([pipeline.resumed(folder, options, load=load, **changes) for folder in folders], request)
+
+
+def _loaded(data_dir: Path | None, plan: Plan) -> Dataset:
+    return load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
+
+
+def plans_from(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
+    """Resolve the plan, or the three plans of the demonstration if nothing says what to train."""
+    return resolved(_plan_file(path) if path is not None else {}, given, tweaks, partial(load, data_dir=data_dir))
+
+
+def _plan_file(path: Path) -> dict[str, Any]:
+    """Read a plan file; a folder, a pipe, a device or a file without a key is none."""
+    if path.exists() and not path.is_file():
+        raise BadInput(f"{str(path)!r}: is not a file; a plan is a TOML file")
+    found = store.read_toml(path)
+    if not found:
+        raise BadInput(f"{str(path)!r}: is empty; a plan names at least one key, such as dataset or rounds")
+    return found
+
+
+def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
+    """Name the run folders: --out itself for one plan, a folder a method below it for several."""
+    stamp = datetime.now().strftime("%Y%m%d-%H%M%S")
+    if len(plans) > 1:
+        top = out or Path("runs") / f"demo-{stamp}"
+        return [top / plan.method.name for plan in plans]
+    return [out or Path("runs") / f"{Path(plans[0].dataset).stem}-{plans[0].method.name}-{stamp}"]
+
+
+def _carry_out(jobs: list[Job], request: RunRequest) -> None:
+    """Train, attack and report; the demonstration, and whoever asks for it, attacks each run afterwards."""
+    attack = len(jobs) > 1 if request.attack is None else request.attack
+    place = jobs[0].folder.parent if len(jobs) > 1 else jobs[0].folder
+    with RunDisplay() as display:
+        try:
+            done = pipeline.run_all(jobs, attack=attack, keep_truth=request.keep_truth, progress=display)
+        except KeyboardInterrupt:
+            if display.rounds_done is None:
+                raise
+            typer.echo(
+                f"gradveil: stopped after round {display.rounds_done}; continue with: gradveil run --resume --out "
+                f"{place}",
+                err=True,
+            )
+            raise typer.Exit(130) from None
+    _show(done, attack, request.as_json)
+
+
+def _show(done: Outcomes, attack: bool, as_json: bool) -> None:
+    """Show what came out; the first run is the one that is reported."""
+    if as_json:
+        told = [one.result.plain() | {"report": str(one.page)} for one in done.each]
+        if attack:
+            told = [t | {"attacks": codec.record(one.attacks)} for t, one in zip(told, done.each, strict=True)]
+        return emit_json(told[0] | {"beside": told[1:]})
+    if len(done.each) > 1 and done.page is not None:
+        return run_story.show([one.run.folder for one in done.each], done.page)
+    run_summary.show([one.run for one in done.each], [one.result for one in done.each])
+    if attack:
+        attack_output.compare(done.each[0].attacks)
+    typer.echo(f"report: {done.page}")
+
+
+def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool) -> None:
+    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
+    with doing("compiling and timing one round"):
+        expected = estimate(plan, data, options)
+    budget = Budget(plan, data, expected.copies)
+    forecast = budget.all_guarantees(plan.rounds, expected_participations(plan))
+    answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": codec.record(forecast)}
+    if as_json:
+        return emit_json(answer)
+    typer.echo(tomli_w.dumps(answer["plan"]))
+    run_summary.show_estimate(expected)
+    show_guarantees(f"Guarantees of {plan.method.name} after {plan.rounds} rounds", forecast)

@@ -1,0 +1,93 @@
+"""The demonstration as one story: what leaks, what protection costs, what it guarantees against whom, and the page."""
+
+from pathlib import Path
+
+import typer
+
+from gradveil.cli.guarantee_output import show_guarantees
+from gradveil.cli.output import console, say, table
+from gradveil.cli.run_picture import side_by_side
+from gradveil.cli.run_summary import right
+from gradveil.leakage.attack_record import AttackRecord
+from gradveil.reports import evidence, words
+from gradveil.reports.evidence import Evidence, Shown
+from gradveil.runs.run_records import RunResult
+
+EXAMPLE = 2
+"""The surface of the story: local training, where gradients say most."""
+
+
+def show(folders: list[Path], page: Path) -> None:
+    """Tell the story of a protected run, the first, and the others it is compared with, the last without protection."""
+    runs = [evidence.gather(folder) for folder in folders]
+    protected, bare = runs[0], runs[-1]
+    leaks = [run.strongest(EXAMPLE) for run in (bare, protected)]
+    if leaks[0] is not None and leaks[1] is not None:
+        _show_leak(bare, protected, leaks[0], leaks[1])
+    _show_cost(runs)
+    _show_guarantee(protected, runs[1:])
+    typer.echo(f"\nReport with all attacks: {page}")
+    typer.echo(f"Run folders:             {page.parent}")
+
+
+def _show_leak(bare: Evidence, protected: Evidence, open_: Shown, shut: Shown) -> None:
+    """Show the first attacked record and its two reconstructions, then how many of all victims were reconstructed."""
+    n, batch = open_.record.victims, shut.record.batch
+    say("WHAT LEAKS: an attacker reads gradients during local training and rebuilds the data.")
+    _show_record(protected, open_, shut)
+    say(
+        f"Rebuilt (RMSE at most 0.1): {_successes(open_.record)} victims without protection, {_successes(shut.record)} "
+        f"under {protected.method}, which shows only the noisy gradient of a batch of {batch}. "
+        f"Picked out of 10 candidates: {_picked(open_.record)} without protection, {_picked(shut.record)} under "
+        f"{protected.method}; guessing gives {n / 10:g} of {n}."
+    )
+
+
+def _show_record(protected: Evidence, open_: Shown, shut: Shown) -> None:
+    """Show one record as pictures, and its errors in words."""
+    one, other = open_.exhibit, shut.exhibit
+    if one is None or other is None or not one.is_image:
+        return
+    pictures = [one.truth[0], one.guesses[0, -1], other.guesses[0, -1]]
+    captions = ["true record", "no protection", f"under {protected.method}"]
+    screen = console()
+    for line in side_by_side(pictures, captions, screen) or []:
+        screen.print(line, no_wrap=True, overflow="ignore", crop=False)
+    say(
+        f"Error (RMSE) of the first record: {one.errors[0]:.3f} without protection, {other.errors[0]:.3f} under "
+        f"{protected.method}; {other.prior_errors[0]:.3f} for a guess that reads no gradient."
+    )
+
+
+def _successes(record: AttackRecord) -> str:
+    return right(record.success_rate, record.victims)
+
+
+def _picked(record: AttackRecord) -> str:
+    return right(record.candidates[0].success, record.victims) if record.candidates else "not tried"
+
+
+def _show_cost(runs: list[Evidence]) -> None:
+    """Print the accuracy of every run as k of n, beside that of the most frequent class."""
+    results = [run.result for run in runs if run.result is not None]
+    rows = [[run.method, right(run.accuracy, run.test_examples), _percent(run)] for run in results]
+    baseline, n = results[0].majority_baseline, results[0].test_examples
+    rows.append(["majority-class baseline", right(baseline, n), f"{baseline:.1%}"])
+    typer.echo("")
+    table("WHAT PROTECTION COSTS: accuracy on test examples", ["method", "right", "95% interval"], rows)
+
+
+def _percent(result: RunResult) -> str:
+    low, high = result.accuracy_interval
+    return f"{result.accuracy:.1%} ({low:.1%} to {high:.1%})"
+
+
+def _show_guarantee(protected: Evidence, others: list[Evidence]) -> None:
+    typer.echo("")
+    held = () if protected.result is None else protected.result.guarantees
+    show_guarantees(f"WHAT IS GUARANTEED by {protected.method}", held)
+    for run in others:
+        if run.guarantee is not None and not run.guarantee.finite:
+            say(f"{run.method}: no finite epsilon. {words.reason(run.guarantee)}")
+    if protected.guarantee is not None and protected.guarantee.noise_source == "seeded":
+        say("The noise of this demonstration is seeded, so that it can be repeated; use --noise-source secret.")
