@@ -35,7 +35,7 @@ sys.addaudithook(_watch)
 
 @pytest.fixture
 def moments(tmp_path):
-    """Train a plan and give a copy of its folder at every moment at which a file is touched."""
+    """Train a plan and give a copy of its folder at every moment at which a file is touched, each state once."""
 
     def make(plan, folder, resume=False):
         places = tmp_path / f"moments-{folder.name}"
@@ -45,9 +45,15 @@ def moments(tmp_path):
             model = gradveil.train(plan, folder, resume=resume)
         finally:
             watcher["folder"] = None
-        return model, sorted(places.iterdir())
+        return model, list({content(place): place for place in sorted(places.iterdir())}.values())
 
     return make
+
+
+def content(folder):
+    """Give all that a folder holds; where two moments left the same, going on from one is going on from the other."""
+    files = sorted(path for path in folder.rglob("*"))
+    return tuple((str(path.relative_to(folder)), path.read_bytes() if path.is_file() else b"") for path in files)
 
 
 def plan_of(**changes):
