@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
 
-.PHONY: help setup demo test fuzz test-tables test-flower test-browser lint bench results clean
+.PHONY: help setup demo test fuzz test-tables test-flower test-browser lint bench schemas results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +44,9 @@ test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and Super
 test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; installs Debian's chromium if it is not there
 	@command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
 	$(BIN)/python -m pytest -m browser
+
+schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
+	$(BIN)/python docs/schemas/write.py
 
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk

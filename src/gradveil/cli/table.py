@@ -1,41 +1,39 @@
-"""`gradveil table`: the paper's tables, published values beside ours."""
+"""`gradveil table`: the paper's tables, published values next to ours."""
 
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from gradveil.cli.output import bar, console, emit_json
-from gradveil.data.dataset import Dataset
-from gradveil.data.sources import load
 from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.names import pick
-from gradveil.reports import results
-from gradveil.reports import tables as written
 from gradveil.reports.exhibits import gallery_of
 from gradveil.reproduction import claims
-from gradveil.reproduction.attack_figures import FIGURES
-from gradveil.reproduction.cell import REASONS, Filled, Table, Verdict, counts
-from gradveil.reproduction.driver import HOUR, Driver
-from gradveil.reproduction.job_cache import Shelf
+from gradveil.reproduction.attack_tables import FIGURES
+from gradveil.reproduction.cell import REASONS, Agreement, FilledCell, Table, counts
+from gradveil.reproduction.driver import HOUR, Driver, cached_at_paper_scale
+from gradveil.reproduction.executor import Executor
+from gradveil.reproduction.job_cache import JobCache
+from gradveil.reproduction.results_page import Section, markdown, results
 from gradveil.reproduction.scale import SCALES, Scale
-from gradveil.reproduction.stand_in import stand_in
-from gradveil.reproduction.table_catalog import TABLES
-from gradveil.reproduction.workshop import Workshop
+from gradveil.reproduction.stand_ins import DatasetFinder
+from gradveil.reproduction.table_names import TABLES, lay_out
+from gradveil.reproduction.table_text import cell_records, cell_text, csv_text, grid, latex_text
 from gradveil.runs import store
 
 Opt = typer.Option
 MOST_SEEDS = 1000
-COLOURS = {Verdict.AGREES: "green", Verdict.DIFFERS: "red", Verdict.NOT_COMPARABLE: "dim"}
+COLORS = {Agreement.AGREES: "green", Agreement.DIFFERS: "red", Agreement.NOT_COMPARABLE: "dim"}
 
 
 def table(
@@ -49,10 +47,10 @@ def table(
     out: Annotated[Path, Opt(help="Folder for the tables and the records behind them.")] = Path("runs/tables"),
     as_json: Annotated[bool, Opt("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    """Reproduce tables of the paper, the published value beside ours.
+    """Reproduce tables of the paper, the published value next to ours.
 
-    Records are kept under --out by the hash of their plan: an interrupted table goes on where it stood, and cells that
-    tables share are computed once.
+    Records are kept under --out by the hash of their plan: an interrupted table continues where it stopped, and cells
+    that tables share are computed once.
     """
     chosen = pick("scale", scale, SCALES)
     names = list(TABLES) if name == "all" else [name]
@@ -60,111 +58,84 @@ def table(
         pick("table", one, TABLES)
     whole("seeds", seeds, most=MOST_SEEDS)
     chosen = _limited(chosen, minutes, names)
-    shelf = Shelf(out)
-    shelf.open()
-    laid = {one: TABLES[one][0](chosen) for one in names}
-    filled, driver = _fill(laid, chosen, seeds, shelf, Finder(data_dir, chosen.stands_in))
+    cache = JobCache(out)
+    cache.open()
+    tables = {one: lay_out(one, chosen) for one in names}
+    filled, driver = _fill(tables, chosen, seeds, cache, DatasetFinder(data_dir, chosen.stands_in))
     if name == "all":
-        pages = [(one, laid[one].title, cells, laid[one].notes) for one, cells in filled.items()]
-        page = results.results([*pages, *_at_paper_scale(driver, seeds)], _facts(chosen, seeds))
+        page = results(_sections(tables, filled, driver), _facts(chosen, seeds))
         store.write(out / chosen.name / "results.md", page.encode())
     if as_json:
-        emit_json({one: written.plain(cells) for one, cells in filled.items()})
+        emit_json({one: cell_records(cells) for one, cells in filled.items()})
     else:
-        _show(filled, laid, out / chosen.name)
+        _show(filled, tables, out / chosen.name)
     if driver.lacking:
         raise BadInput("; ".join(driver.lacking.values()))
 
 
 def _limited(scale: Scale, minutes: float | None, names: list[str]) -> Scale:
-    """Return all tables that many minutes together; a single one has them to itself."""
+    """Allow all tables that many minutes together; a single one has them to itself."""
     if minutes is None:
         return scale
     if not minutes >= 0:
         raise BadInput(f"minutes = {minutes:g}: must not be negative")
-    share = TABLES[names[0]][0](scale).minutes / HOUR if len(names) == 1 else 1.0
-    return replace(scale, minutes=minutes / share if share else minutes)
-
-
-@dataclass(slots=True)
-class Finder:
-    """Finds datasets by name, once each; a missing one is stood in for if the scale allows it."""
-
-    folder: Path | None
-    stands_in: bool
-    found: dict[str, Dataset | BadInput] = field(default_factory=dict)
-
-    def __call__(self, name: str) -> Dataset:
-        """Return a dataset; raises BadInput where there is none."""
-        if name not in self.found:
-            self.found[name] = self._find(name)
-        found = self.found[name]
-        if isinstance(found, BadInput):
-            raise found
-        return found
-
-    def _find(self, name: str) -> Dataset | BadInput:
-        """Look once: a search for what is not there takes its time."""
-        try:
-            return load(name, data_dir=self.folder, allow_download=not self.stands_in)
-        except BadInput as error:
-            return stand_in(name) if self.stands_in else error
+    part = lay_out(names[0], scale).minutes / HOUR if len(names) == 1 else 1.0
+    return replace(scale, minutes=minutes / part if part else minutes)
 
 
 def _fill(
-    laid: dict[str, Table], scale: Scale, seeds: int, shelf: Shelf, data: Finder
-) -> tuple[dict[str, list[Filled]], Driver]:
+    tables: dict[str, Table], scale: Scale, seeds: int, cache: JobCache, data: DatasetFinder
+) -> tuple[dict[str, list[FilledCell]], Driver]:
     """Fill the tables in order, each written as soon as it is full.
 
     The claims are judged by the cells of other tables, which are filled for them if they were not asked for.
     """
-    wanted = [one for one in laid.values() if one.name != "claims"] or [TABLES[n][0](scale) for n in claims.NEEDS]
-    filled = {}
+    wanted = [one for one in tables.values() if one.name != "claims"] or [lay_out(n, scale) for n in claims.NEEDS]
+    filled, folder = {}, cache.folder / scale.name
     with bar("tables", sum(len(one.cells) for one in wanted), 0) as advance:
-        workshop = Workshop(shelf, data, tell=lambda note: advance(note, 0), draw=gallery_of)
-        driver = Driver(workshop, scale, seeds)
+        executor = Executor(cache, data, tell=lambda note: advance(note, 0), draw=gallery_of)
+        driver = Driver(executor, scale, seeds)
         for one in wanted:
             filled[one.name] = driver.fill(one, partial(_advance, advance, one.name))
-            _write(shelf.folder / scale.name, one, filled[one.name])
-            _show_pictures(shelf.folder / scale.name, one.name, filled[one.name], driver)
-    if "claims" in laid:
+            _write(folder, one, filled[one.name])
+            _write_pictures(folder, one.name, filled[one.name], driver)
+    if "claims" in tables:
         filled["claims"] = claims.judged(filled, None if scale.name == "paper" else "smaller")
-        _write(shelf.folder / scale.name, laid["claims"], filled["claims"])
-    return {name: filled[name] for name in laid}, driver
+        _write(folder, tables["claims"], filled["claims"])
+    return {name: filled[name] for name in tables}, driver
 
 
 def _advance(advance: Callable[[str], None], name: str, text: str) -> None:
     advance(f"{name}: {text}")
 
 
-def _at_paper_scale(driver: Driver, seeds: int) -> list[tuple[str, str, list[Filled], tuple[str, ...]]]:
-    """Add what was already run as the paper does; none of it is run for the page."""
-    paper = SCALES["paper"]
-    if driver.scale.name != "desk":
-        return []
-    table = TABLES["noise-scale"][0](paper)
-    shelved = Driver(driver.workshop, paper, seeds).shelved(table)
-    return [(f"{table.name} at paper scale", table.title, shelved, table.notes)] if shelved else []
+def _sections(tables: dict[str, Table], filled: dict[str, list[FilledCell]], driver: Driver) -> list[Section]:
+    """Return every table for the page of all; at desk scale also what was already run as the paper does."""
+    sections = [Section(one, tables[one].title, cells, tables[one].notes) for one, cells in filled.items()]
+    if driver.scale.name == "desk":
+        table, cells = cached_at_paper_scale(driver.executor, driver.seeds)
+        sections += [Section(f"{table.name} at paper scale", table.title, cells, table.notes)] if cells else []
+    return sections
 
 
-def _write(folder: Path, laid: Table, cells: list[Filled]) -> None:
+def _write(folder: Path, table: Table, cells: list[FilledCell]) -> None:
     """Write a table in all formats."""
     texts = {
-        "md": results.markdown(laid.title, cells, laid.notes),
-        "csv": written.csv(cells),
-        "tex": written.latex(laid.title, cells, laid.notes),
+        "md": markdown(table.title, cells, table.notes),
+        "csv": csv_text(cells),
+        "tex": latex_text(table.title, cells, table.notes),
     }
     for ending, text in texts.items():
-        store.write(folder / f"{laid.name}.{ending}", text.encode())
-    store.write_json(folder / f"{laid.name}.json", {laid.name: written.plain(cells)})
+        store.write(folder / f"{table.name}.{ending}", text.encode())
+    store.write_json(folder / f"{table.name}.json", {table.name: cell_records(cells)})
 
 
-def _show_pictures(folder: Path, name: str, cells: list[Filled], driver: Driver) -> None:
+def _write_pictures(folder: Path, name: str, cells: list[FilledCell], driver: Driver) -> None:
     """Copy the pictures behind the cells of a figure to where they can be found by name."""
     if name not in FIGURES:
         return
     for filled in cells:
-        picture = None if filled.cell.work is None else driver.picture(filled.cell.work)
+        picture = None if filled.cell.job is None else driver.picture(filled.cell.job)
         if picture is not None:
             label = "-".join((*filled.cell.row, *filled.cell.column)).replace(" ", "-")
             store.write(folder / name / f"{label}.png", picture.read_bytes())
@@ -183,24 +154,24 @@ def _facts(scale: Scale, seeds: int) -> dict[str, str]:
     }
 
 
-def _show(filled: dict[str, list[Filled]], laid: dict[str, Table], folder: Path) -> None:
+def _show(filled: dict[str, list[FilledCell]], tables: dict[str, Table], folder: Path) -> None:
     for name, cells in filled.items():
-        _show_one(laid[name].title, cells)
-        for note in laid[name].notes:
+        _show_one(tables[name].title, cells)
+        for note in tables[name].notes:
             typer.echo(f"  {note}")
-        typer.echo("  " + ", ".join(f"{n} {verdict}" for verdict, n in counts(cells).items()))
+        typer.echo("  " + ", ".join(f"{n} {agreement}" for agreement, n in counts(cells).items()))
         for reason, n in Counter(f.reason for f in cells if f.reason).items():
             typer.echo(f"  {n} not compared: {REASONS.get(reason, reason)}")
     typer.echo(f"written to {folder} as md, csv, json and tex", err=not sys.stdout.isatty())
 
 
-def _show_one(title: str, cells: list[Filled]) -> None:
-    grid = written.grid(cells)
-    drawn = RichTable("", *(" / ".join(head) for head in grid.heads), title=title, title_justify="left")
-    for row in grid.rows:
-        drawn.add_row(" / ".join(row), *(_text(grid.at.get((row, head))) for head in grid.heads))
+def _show_one(title: str, cells: list[FilledCell]) -> None:
+    laid = grid(cells)
+    drawn = RichTable("", *(" / ".join(head) for head in laid.heads), title=title, title_justify="left")
+    for row in laid.rows:
+        drawn.add_row(" / ".join(row), *(_text(laid.at.get((row, head))) for head in laid.heads))
     console().print(drawn)
 
 
-def _text(cell: Any) -> Text:
-    return Text("") if cell is None else Text(written.shown(cell), style=COLOURS[cell.verdict])
+def _text(filled: FilledCell | None) -> Text:
+    return Text("") if filled is None else Text(cell_text(filled), style=COLORS[filled.agreement])

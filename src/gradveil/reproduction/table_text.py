@@ -1,4 +1,4 @@
-"""A table of the paper as text, ours beside the published figure: its grid, and as CSV, LaTeX and plain values."""
+"""A table of the paper as text, ours with the published figure: its grid, and as CSV, LaTeX and plain values."""
 
 import re
 from collections import Counter
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
-from gradveil.reproduction.cell import Cell, Filled, Verdict, counts
+from gradveil import codec
+from gradveil.reproduction.cell import Agreement, Cell, FilledCell, Headings, counts
 
-Path = tuple[str, ...]
 ABSENT = "—"
-COLOURS = {Verdict.AGREES: "teal", Verdict.DIFFERS: "red", Verdict.NOT_COMPARABLE: "gray"}
+COLORS = {Agreement.AGREES: "teal", Agreement.DIFFERS: "red", Agreement.NOT_COMPARABLE: "gray"}
 _FIELDS = (
     "row", "column", "published", "ours", "error", "spread", "n", "verdict", "reason", "reading", "guarantee",
     "measure",
@@ -32,73 +32,75 @@ _TEX = {
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Cells by place: column paths and row paths as first seen; a place that no cell names is not in `at`."""
+    """Cells by row and column, in the order of their first cell; where there is no cell, `at` has no key."""
 
-    heads: tuple[Path, ...]
-    rows: tuple[Path, ...]
-    at: dict[tuple[Path, Path], Filled]
+    heads: tuple[Headings, ...]
+    rows: tuple[Headings, ...]
+    at: dict[tuple[Headings, Headings], FilledCell]
 
 
-def grid(filled: Sequence[Filled]) -> Grid:
-    """Lay cells out by row and column; two cells at one place are refused, for one would be lost without a word."""
+def grid(filled: Sequence[FilledCell]) -> Grid:
+    """Lay cells out by row and column; two cells in one spot are refused, for one would be lost."""
     at = {(f.cell.row, f.cell.column): f for f in filled}
     if len(at) < len(filled):
         often = Counter((f.cell.row, f.cell.column) for f in filled)
         row, column = often.most_common(1)[0][0]
-        raise ValueError(f"two cells lie at row {joined(row)!r}, column {joined(column)!r}, and a place holds one")
+        raise ValueError(
+            f"two cells lie at row {joined(row)!r}, column {joined(column)!r}, where there is room for one"
+        )
     return Grid(tuple(dict.fromkeys(column for _, column in at)), tuple(dict.fromkeys(row for row, _ in at)), at)
 
 
-def joined(path: Path) -> str:
+def joined(path: Headings) -> str:
     """Return a path of headings as one text."""
     return " / ".join(path)
 
 
-def shown(filled: Filled) -> str:
+def cell_text(filled: FilledCell) -> str:
     """Return one cell's text: ours, and the paper's in brackets."""
-    return f"{ours(filled)} [{published(filled)}]"
+    return f"{our_text(filled)} [{published_text(filled)}]"
 
 
-def ours(filled: Filled) -> str:
+def our_text(filled: FilledCell) -> str:
     """Return what we obtain with its standard error, the deviation between seeds, and how often if more than once."""
-    answer = filled.answer
-    if answer is None or answer.value is None:
+    ours = filled.measurement
+    if ours is None or ours.value is None:
         return ABSENT
-    n = f" n={answer.n}" if answer.n > 1 else ""
-    if isinstance(answer.value, str):
-        return answer.value + n
-    value = _number(answer.value, filled.cell)
-    error = "" if answer.error is None else f" ±{_error(answer.error, value)}"
-    spread = "" if answer.spread is None else f" sd={_error(answer.spread, value)}"
+    n = f" n={ours.n}" if ours.n > 1 else ""
+    if isinstance(ours.value, str):
+        return ours.value + n
+    value = _number(ours.value, filled.cell)
+    error = "" if ours.error is None else f" ±{_error(ours.error, value)}"
+    spread = "" if ours.spread is None else f" sd={_error(ours.spread, value)}"
     return value + error + spread + n
 
 
-def published(filled: Filled) -> str:
+def published_text(filled: FilledCell) -> str:
     """Return what the paper prints, as it prints it."""
     return ABSENT if filled.cell.published is None else filled.cell.published
 
 
-def csv(filled: Sequence[Filled]) -> str:
+def csv_text(filled: Sequence[FilledCell]) -> str:
     """Return one line a cell, with numbers in full and the published figure as printed."""
     file = StringIO()
     writer = DictWriter(file, _FIELDS, lineterminator="\n")
     writer.writeheader()
     for f in filled:
         texts = {"row": joined(f.cell.row), "column": joined(f.cell.column), "published": f.cell.published}
-        writer.writerow(f.plain() | texts)
+        writer.writerow(codec.record(f.record()) | texts)
     return file.getvalue()
 
 
-def latex(title: str, filled: Sequence[Filled], notes: Sequence[str]) -> str:
-    r"""Return a table for LaTeX, coloured by verdict; the document needs \usepackage{xcolor} and nothing else."""
+def latex_text(title: str, filled: Sequence[FilledCell], notes: Sequence[str]) -> str:
+    r"""Return a table for LaTeX, colored by agreement; the document needs \usepackage{xcolor} and nothing else."""
     laid = grid(filled)
     top = ["", *(_tex(joined(head)) for head in laid.heads)]
     # A row that starts with a brace cannot be mistaken for an option of the line break before it.
     rows = [
-        [f"{{{_tex(joined(row))}}}", *(_coloured(laid.at.get((row, head))) for head in laid.heads)] for row in laid.rows
+        [f"{{{_tex(joined(row))}}}", *(_colored(laid.at.get((row, head))) for head in laid.heads)] for row in laid.rows
     ]
-    number = counts(list(filled))
-    key = ", ".join(_in_colour(v, f"{v.value}: {number[v.value]}") for v in Verdict)
+    number = counts(filled)
+    key = ", ".join(_in_color(a, f"{a.value}: {number[a.value]}") for a in Agreement)
     lines = [
         r"\begin{table}", r"\centering", rf"\caption{{{_tex(title)}}}",
         rf"\begin{{tabular}}{{{'l' * len(top)}}}", r"\hline", _tex_row(top), r"\hline", *map(_tex_row, rows),
@@ -107,9 +109,9 @@ def latex(title: str, filled: Sequence[Filled], notes: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plain(filled: Sequence[Filled]) -> list[dict[str, Any]]:
-    """Return the cells as JSON."""
-    return [f.plain() for f in filled]
+def cell_records(filled: Sequence[FilledCell]) -> list[dict[str, Any]]:
+    """Return the cells as JSON: a list of CellRecord."""
+    return [codec.record(f.record()) for f in filled]
 
 
 def _number(value: float, cell: Cell) -> str:
@@ -139,9 +141,9 @@ def _tex_row(cells: Sequence[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _coloured(filled: Filled | None) -> str:
-    return "" if filled is None else _in_colour(filled.verdict, _tex(shown(filled)))
+def _colored(filled: FilledCell | None) -> str:
+    return "" if filled is None else _in_color(filled.agreement, _tex(cell_text(filled)))
 
 
-def _in_colour(verdict: Verdict, text: str) -> str:
-    return rf"\textcolor{{{COLOURS[verdict]}}}{{{text}}}"
+def _in_color(agreement: Agreement, text: str) -> str:
+    return rf"\textcolor{{{COLORS[agreement]}}}{{{text}}}"

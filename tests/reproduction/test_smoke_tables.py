@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from gradveil.reproduction.cell import REASONS
 from gradveil.reproduction.scale import SCALES
-from gradveil.reproduction.table_catalog import TABLES
+from gradveil.reproduction.table_names import TABLES, lay_out
 
+SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 pytestmark = pytest.mark.tables
 KILLED = "privacy-fixed-rounds"
 VERDICTS = {"agrees", "differs", "not comparable"}
@@ -39,7 +42,7 @@ def everything(folder):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_cell_is_there_and_has_a_verdict(everything, name):
-    cells, laid = everything[name], TABLES[name][0](SCALES["smoke"])
+    cells, laid = everything[name], lay_out(name, SCALES["smoke"])
     assert [(tuple(c["row"]), tuple(c["column"])) for c in cells] == [(c.row, c.column) for c in laid.cells]
     for cell in cells:
         assert cell["verdict"] in VERDICTS
@@ -54,6 +57,12 @@ def test_nothing_that_was_trained_or_attacked_small_is_compared(everything):
     assert {c["measure"] for c in compared} == {"value", "claim"}  # arithmetic, sizes and settings, claims about them
     claims = {c["row"][0] for c in compared if c["measure"] == "claim"}
     assert claims == {"same epsilon", "smaller epsilon than Fed-SDP"}
+
+
+def test_every_cell_is_valid_by_the_published_schema(everything):
+    schema = json.loads((SCHEMAS / "cell.schema.json").read_text())
+    validator = Draft202012Validator(schema)
+    assert [error.message for cells in everything.values() for c in cells for error in validator.iter_errors(c)] == []
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -87,7 +96,8 @@ def test_a_second_call_computes_nothing_again(folder, everything):
 def test_a_killed_table_goes_on_and_gives_the_same(tmp_path, everything):
     command = [sys.executable, "-m", "gradveil", "table", KILLED, "--scale", "smoke", "--out", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while len(list((tmp_path / "records").glob("*.json"))) < 5 and process.poll() is None:
+    end = time.monotonic() + 300
+    while len(list((tmp_path / "records").glob("*.json"))) < 5 and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -109,6 +119,24 @@ def test_without_data_stand_ins_are_used_and_never_compared(tmp_path):
     assert "synthetic examples of its shape took its place" in shown
     settings = [c for c in cells if c["row"][0] in ("batch", "rounds")]
     assert {c["verdict"] for c in settings} == {"agrees"}
+
+
+def test_without_stand_ins_what_has_its_data_is_filled_and_the_rest_named_in_one_sentence(tmp_path):
+    nowhere = {"GRADVEIL_DATA": str(tmp_path / "none"), "GRADVEIL_CACHE": str(tmp_path / "cache")}
+    proxies = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+    unreachable = dict.fromkeys(proxies, "http://127.0.0.1:9")
+    env = {**nowhere, **unreachable, "no_proxy": "", "NO_PROXY": "", "SCIKIT_LEARN_DATA": str(tmp_path / "none")}
+    done = gradveil("datasets", "--scale", "desk", "--out", tmp_path / "out", "--json", env=env)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    for name in ("mnist", "cifar10", "lfw", "adult"):
+        assert f"the dataset {name} was not found" in done.stderr
+    cells = {(*c["row"], *c["column"]): c for c in json.loads(done.stdout)["datasets"]}
+    assert cells["accuracy", "cancer"]["verdict"] == "agrees"  # trained whole, three times
+    assert cells["training", "cancer"]["verdict"] == "agrees"
+    for name in ("mnist", "cifar10", "lfw", "adult"):
+        assert {cells[row, name]["reason"] for row in ("training", "accuracy")} == {"data"}
+        assert cells["batch", name]["verdict"] == "agrees"  # a setting needs no data
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,29 @@
-"""Why a figure of the paper does not come out, where that was found out; docs/fidelity.md tells more."""
+"""How the paper was interpreted where it leaves a choice, and why a figure of it does not come out where that is known.
+
+docs/fidelity.md tells more.
+"""
+
+EXAMPLE = "noise sigma S once on the sum of a batch (as the authors' code), layers clipped to C, batches in fixed order"
+SERVER = "the server noises the sum of K clipped updates by sigma C"
+L2_MAX = "S = the largest clipped layer norm of the batch (the text's l2-max)"
+PLAIN = "mean gradient, learning rate by a small search"
+ATTACK = "fresh attack network, first local step, `released` view; success: clamped RMSE of at most 0.1"
+UNCLAMPED = "fresh attack network, first local step, `released` view; RMSE of the guess as it is, outside [0, 1] too"
+PAPER_RULE = "Y: unclamped RMSE of 0.6 or more for half of the victims; the paper states no rule"
+USED_RATE = "q = B / |D_i| = 0.01 and T L steps, old conversion: the rule behind the printed figure, not a guarantee"
+CLIENT_RATE = "q = K / N = 0.1 and T + 1 steps: the rule behind the printed figure, not a guarantee"
+CYCLIC = "; cyclic decay stops at sigma 4.85 instead of 0"
+STEP_SCHEDULE = "the schedules of epsilon in the authors' accounting code, stretched to T; not sigma 15 to 4.85"
+
+
+def of_training(method: str) -> str:
+    """Return the interpretation behind a method's training."""
+    if method == "non-private":
+        return PLAIN
+    if method.startswith("fed-sdp"):
+        return SERVER
+    return f"{EXAMPLE}; {L2_MAX}" if method.startswith("fed-alpha") else EXAMPLE
+
 
 STEPS = "3 rounds are 300 local steps; 0.138 belongs to about 253"
 WRONG_UNIT = "the printed figure is the one of 300 local steps, an example's, not a client's"
@@ -34,7 +59,7 @@ KNOWN: dict[tuple[str, ...], str] = {
 
 
 def why(table: str, row: tuple[str, ...], column: tuple[str, ...]) -> str:
-    """Give the cause of a difference, or nothing where it is not known."""
+    """Return the cause of a difference, or nothing where it is not known."""
     match (table, *row, *column):
         case ("clipping-bound", "cancer", method, "C", bound) if bound != "any":
             return _at_bound(method, float(bound))
@@ -42,8 +67,8 @@ def why(table: str, row: tuple[str, ...], column: tuple[str, ...]) -> str:
             return NO_CYCLE if policy == "cyclic" else STRETCHED
         case (_, method, "accuracy", "cancer") if method in EVERY_STEP:
             return NOISE
-        case place:
-            return KNOWN.get(place, "")
+        case path:
+            return KNOWN.get(path, "")
 
 
 def _at_bound(method: str, bound: float) -> str:
