@@ -152,3 +152,9 @@ def test_what_one_job_is_refused_for_keeps_all_from_being_trained(tmp_path):
     with pytest.raises(gradveil.BadInput, match="one round already spends"):
         pipeline.run_all(jobs, progress=told.append)
     assert {type(event).__name__ for event in told} == {"Preparing"}
+
+
+def test_a_run_with_secret_noise_is_recorded_if_it_is_to_be_attacked(tmp_path):
+    plan = gradveil.plan("synthetic", "fed-cdp", **SMALL, noise_source="secret")
+    model = gradveil.train(plan, tmp_path / "run", attack=True)
+    assert [one.surface for one in model.attacks] == [0, 1, 2]

@@ -162,5 +162,4 @@ class Executor:
 
 
 def _versions() -> dict[str, str]:
-    versions: dict[str, str] = store.environment().packages
-    return versions
+    return store.environment().packages
