@@ -147,10 +147,10 @@ def test_what_one_job_is_refused_for_keeps_all_from_being_trained(tmp_path):
     plan = gradveil.plan("synthetic", "fed-cdp", **SMALL)
     data = pipeline.loaded(plan)
     poor = replace(plan, max_epsilon=1e-4)
-    jobs = [pipeline.Job(plan, data, tmp_path / "one"), pipeline.Job(poor, data, tmp_path / "two")]
+    planned = [pipeline.PlannedRun(plan, data, tmp_path / "one"), pipeline.PlannedRun(poor, data, tmp_path / "two")]
     told = []
     with pytest.raises(gradveil.BadInput, match="one round already spends"):
-        pipeline.run_all(jobs, progress=told.append)
+        pipeline.run_all(planned, progress=told.append)
     assert {type(event).__name__ for event in told} == {"Preparing"}
 
 

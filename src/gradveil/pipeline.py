@@ -33,7 +33,7 @@ REPORT, ATTACKS, FEDERATION = "report.html", "attacks", "federation.json"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Job:
+class PlannedRun:
     """A plan, its data, the folder that its run goes to, and how it is carried out."""
 
     plan: Plan
@@ -43,8 +43,8 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """What came of one job: the run that is over, its result, its attacks and its page, as far as asked for."""
+class RunOutcome:
+    """What came of one planned run: the run that is over, its result, its attacks and its page, as far as asked for."""
 
     run: Run
     result: RunResult
@@ -53,10 +53,10 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcomes:
-    """What came of all jobs, and the page of them all."""
+class RunOutcomes:
+    """What came of all planned runs, and the page of them all."""
 
-    each: tuple[Outcome, ...]
+    each: tuple[RunOutcome, ...]
     page: Path | None
 
 
@@ -70,37 +70,39 @@ def run(
     report: bool = True,
     keep_truth: bool = False,
     progress: Progress = silent,
-) -> Outcome:
+) -> RunOutcome:
     """Train a plan, or go on with it, then attack what was trained and write its page, as asked for."""
-    job = Job(plan, dataset, folder, options)
-    return run_all([job], attack=attack, report=report, keep_truth=keep_truth, progress=progress).each[0]
+    planned_run = PlannedRun(plan, dataset, folder, options)
+    return run_all([planned_run], attack=attack, report=report, keep_truth=keep_truth, progress=progress).each[0]
 
 
 def run_all(
-    jobs: Sequence[Job],
+    planned: Sequence[PlannedRun],
     *,
     attack: bool = False,
     report: bool = True,
     keep_truth: bool = False,
     progress: Progress = silent,
-) -> Outcomes:
-    """Carry out several jobs; all are prepared before the first is trained, so what is refused is refused at once.
+) -> RunOutcomes:
+    """Carry out several planned runs; all are prepared before the first is trained, so what is refused is refused at once.
 
     attack: at all three surfaces; the records go into the run folders. keep_truth: of a user's own data, keep true
     records beside what was recovered. report: a page for each run, and for several one that compares them.
     """
-    runs = [_prepared(job, attack, progress) for job in jobs]
+    runs = [_prepared(planned_run, attack, progress) for planned_run in planned]
     results = [_trained(one, progress) for one in runs]
     attacks = [_attacked(one, keep_truth, progress) if attack else () for one in runs]
     pages = _reported([one.folder for one in runs], progress) if report else [None] * len(runs)
     each = zip(runs, results, attacks, pages, strict=False)  # the last page of several is that of them all
-    return Outcomes(tuple(Outcome(*parts) for parts in each), pages[-1])
+    return RunOutcomes(tuple(RunOutcome(*parts) for parts in each), pages[-1])
 
 
-def _prepared(job: Job, attack: bool, progress: Progress) -> Run:
-    progress(Preparing(job.plan.method.name))
-    watch = job.options.watch | ({self_attack.ROUND} if attack else set())
-    return runner.prepare(job.plan, job.dataset, job.folder, replace(job.options, watch=watch))
+def _prepared(planned_run: PlannedRun, attack: bool, progress: Progress) -> Run:
+    progress(Preparing(planned_run.plan.method.name))
+    watch = planned_run.options.watch | ({self_attack.ROUND} if attack else set())
+    return runner.prepare(
+        planned_run.plan, planned_run.dataset, planned_run.folder, replace(planned_run.options, watch=watch)
+    )
 
 
 def _trained(one: Run, progress: Progress) -> RunResult:
@@ -155,7 +157,7 @@ def resumed(
     rounds: int | None = None,
     attack: bool = False,
     load: Callable[[Plan], Dataset],
-) -> Job:
+) -> PlannedRun:
     """Take up the run of a folder, with another number of rounds if one is given.
 
     options.watch: rounds that the user names, of which those that are past must have been kept. attack: whether the
@@ -172,7 +174,7 @@ def resumed(
         raise BadInput(f"watch = {missed[0]}: the run has done {done} rounds and kept no checkpoint of that one")
     if attack and plan.noise_source is NoiseSource.SECRET and done and not recording.recorded_rounds(folder):
         raise BadInput("--attack: the noise of this run is secret and its first round was not recorded")
-    return Job(wanted, load(plan), folder, replace(options, resume=True))
+    return PlannedRun(wanted, load(plan), folder, replace(options, resume=True))
 
 
 def refuse_unreached(watch: frozenset[int], plan: Plan) -> None:

@@ -19,7 +19,7 @@ from gradveil.cli.run_request import RunRequest
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
-from gradveil.pipeline import Job, Outcomes
+from gradveil.pipeline import PlannedRun, RunOutcomes
 from gradveil.runs import store
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.estimate import estimate
@@ -39,7 +39,7 @@ def execute(request: RunRequest) -> None:
     if request.dry_run:
         return _dry_run(plans[0], request.data_dir, options, request.as_json)
     load = partial(_loaded, request.data_dir)
-    jobs = [Job(p, load(p), f, options) for p, f in zip(plans, _folders(plans, request.out), strict=True)]
+    jobs = [PlannedRun(p, load(p), f, options) for p, f in zip(plans, _folders(plans, request.out), strict=True)]
     _carry_out(jobs, request)
 
 
@@ -80,7 +80,7 @@ def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
     return [out or Path("runs") / f"{Path(plans[0].dataset).stem}-{plans[0].method.name}-{stamp}"]
 
 
-def _carry_out(jobs: list[Job], request: RunRequest) -> None:
+def _carry_out(jobs: list[PlannedRun], request: RunRequest) -> None:
     """Train, attack and report; the demonstration, and whoever asks for it, attacks each run afterwards."""
     attack = len(jobs) > 1 if request.attack is None else request.attack
     place = jobs[0].folder.parent if len(jobs) > 1 else jobs[0].folder
@@ -99,7 +99,7 @@ def _carry_out(jobs: list[Job], request: RunRequest) -> None:
     _show(done, attack, request.as_json)
 
 
-def _show(done: Outcomes, attack: bool, as_json: bool) -> None:
+def _show(done: RunOutcomes, attack: bool, as_json: bool) -> None:
     """Show what came out; the first run is the one that is reported."""
     if as_json:
         told = [one.result.plain() | {"report": str(one.page)} for one in done.each]

@@ -65,7 +65,7 @@ class TimingRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class GuaranteeRecord:
+class GuaranteesRecord:
     """What a sound accountant guarantees for a plan, as `Guarantee.plain` gives it."""
 
     guarantees: tuple[dict[str, Any], ...]
@@ -78,7 +78,7 @@ class ValueRecord:
     value: int | float | str
 
 
-JobRecord = TrainingRecord | AttackScores | TimingRecord | GuaranteeRecord | ValueRecord
+JobRecord = TrainingRecord | AttackScores | TimingRecord | GuaranteesRecord | ValueRecord
 
 
 def record_of(job: Job, stored: Stored) -> JobRecord:
@@ -91,7 +91,7 @@ def record_of(job: Job, stored: Stored) -> JobRecord:
         case TimingJob():
             kind = TimingRecord
         case GuaranteeJob():
-            kind = GuaranteeRecord
+            kind = GuaranteesRecord
         case _:
             kind = ValueRecord
     record: JobRecord = codec.decode(kind, {k: v for k, v in stored.items() if k not in PROVENANCE})

@@ -20,7 +20,7 @@ from gradveil.federation.messages import task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import Diverged
 from gradveil.keys import Keys
-from gradveil.reproduction.job_cache import GuaranteeRecord, TimingRecord, TrainingRecord
+from gradveil.reproduction.job_cache import GuaranteesRecord, TimingRecord, TrainingRecord
 from gradveil.runs import runner
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.counted import planned
@@ -87,11 +87,11 @@ def _guarantee(run: Run) -> dict[str, Any]:
     return account(ledger, run.plan.delta, ADD_REMOVE, _adversary(run.plan)).plain()
 
 
-def plan_guarantee(plan: Plan, dataset: Dataset) -> GuaranteeRecord:
+def plan_guarantee(plan: Plan, dataset: Dataset) -> GuaranteesRecord:
     """Account a whole plan without training it, for a client that is drawn as often as the busiest is."""
     budget = Budget(plan, dataset, Population.of(plan, dataset).copies)
     ledger = budget.ledger(plan.rounds, expected_participations(plan))
-    return GuaranteeRecord((account(ledger, plan.delta, ADD_REMOVE, _adversary(plan)).plain(),))
+    return GuaranteesRecord((account(ledger, plan.delta, ADD_REMOVE, _adversary(plan)).plain(),))
 
 
 def _adversary(plan: Plan) -> str:

@@ -20,7 +20,7 @@ STATUS = ".status"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ChildOrder:
     """What a run process is to do: train a plan, or go on with its folder if there is none, and whether to attack."""
 
     attack: bool
@@ -71,7 +71,7 @@ def words(event: Event) -> str:
             return "writing the report"
 
 
-def carry_out(folder: Path, order: Order) -> None:
+def carry_out(folder: Path, order: ChildOrder) -> None:
     """Train, attack and report as ordered, and write down what is going on whenever that changes."""
     said = ""
 
@@ -83,17 +83,17 @@ def carry_out(folder: Path, order: Order) -> None:
 
     load = partial(pipeline.loaded, progress=tell)
     if order.plan is None:
-        job = pipeline.resumed(folder, Options(resume=True), attack=order.attack, load=load)
+        planned_run = pipeline.resumed(folder, Options(resume=True), attack=order.attack, load=load)
     else:
-        job = pipeline.Job(order.plan, load(order.plan), folder)
-    pipeline.run_all([job], attack=order.attack, progress=tell)
+        planned_run = pipeline.PlannedRun(order.plan, load(order.plan), folder)
+    pipeline.run_all([planned_run], attack=order.attack, progress=tell)
 
 
 def main(folder: Path, order: bytes) -> int:
     """Carry out an order and give the exit code; a refusal is written down as data."""
     try:
         with machine_errors():
-            carry_out(folder, codec.decode(Order, store.parsed(order, "order")))
+            carry_out(folder, codec.decode(ChildOrder, store.parsed(order, "order")))
     except (BadInput, RunFailed) as error:
         _write_status(folder, RunStatus("ended", str(error)))
         return 2 if isinstance(error, BadInput) else 1

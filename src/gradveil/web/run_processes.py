@@ -19,7 +19,7 @@ from gradveil.errors import BadInput
 from gradveil.leakage.self_attack import ROUND
 from gradveil.reports.evidence import Evidence, gather
 from gradveil.runs import store
-from gradveil.web.child import STATUS, Order, read_status, sidecar
+from gradveil.web.child import STATUS, ChildOrder, read_status, sidecar
 from gradveil.web.refusals import Damaged, NoSuchRun, brief, readable
 from gradveil.web.run_form import planned
 from gradveil.web.special_files import refuse_odd_files
@@ -88,7 +88,7 @@ class Runs:
             raise BadInput(f"name = {brief(name)}: must be letters, digits, dots, - and _, at most 64")
         if (self.root / name).exists():
             raise BadInput(f"name = {name!r}: is taken")
-        self._launch(name, Order(attack=bool(wanted.get("attack")), plan=planned(wanted)))
+        self._launch(name, ChildOrder(attack=bool(wanted.get("attack")), plan=planned(wanted)))
         return name
 
     def resume(self, name: str) -> None:
@@ -98,7 +98,7 @@ class Runs:
             raise BadInput("it is running already")
         with readable(name):  # it was to be attacked if it was when it began
             attack = ROUND in store.watched(folder)
-        self._launch(name, Order(attack=attack))
+        self._launch(name, ChildOrder(attack=attack))
 
     def stop(self, name: str) -> None:
         """Stop a run that this page started; what it has done is kept."""
@@ -129,7 +129,7 @@ class Runs:
     def _sidecar(self, name: str, ending: str) -> Path:
         return sidecar(self.root / name, ending)
 
-    def _launch(self, name: str, order: Order) -> None:
+    def _launch(self, name: str, order: ChildOrder) -> None:
         """Start a process that outlives this server; returns once its folder is held, or raises why it ended."""
         self._sidecar(name, STATUS).unlink(missing_ok=True)
         with self._sidecar(name, LOG).open("wb") as errors, TemporaryFile() as told:
