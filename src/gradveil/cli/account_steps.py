@@ -1,6 +1,5 @@
 """What `gradveil account` does: the epsilon of noise and sampling, without training anything."""
 
-
 from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
 from gradveil.accounting.threats import THREATS, guarantees, presumed

@@ -145,7 +145,7 @@ def _arrow(path: Path, fields: int, separator: str, quoted: bool, done: Callable
         for batch in reader:
             batches.append(batch)
             done(len(batches))
-    return pa.CsvTable.from_batches(batches, reader.schema)
+    return pa.Table.from_batches(batches, reader.schema)
 
 
 def _has_quotes(path: Path) -> bool:

@@ -92,7 +92,7 @@ def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[s
 
 
 def _row(held: dict[str, Any]) -> dict[str, Any]:
-    return held | {"whom": words.WHOM[held["threat_model"]], "mind": "" if held["finite"] else words.reason(held)}
+    return held | {"whom": words.WHOM[held["threat_model"]], "caveat": "" if held["finite"] else words.reason(held)}
 
 
 def _surface(run: Evidence, surface: int) -> dict[str, str]:
@@ -150,11 +150,11 @@ def promise(run: Evidence) -> list[str]:
     )
     whom = words.WHOM[held["threat_model"]]
     if not held["finite"]:
-        return [f"Against {whom} no finite epsilon holds. {words.reason(held)}", source]
+        return [f"Against {whom}: no finite epsilon. {words.reason(held)}", source]
     first = "".join(f"{caveat} " for caveat in words.of_data(held))
     return [
         f"{first}Against {whom}: epsilon {held['epsilon']:.3g} at delta {held['delta']:g}, for one {held['unit']}, "
-        f"between neighbours by {held['adjacency']}, with {held['sampling']}, accounted by {held['accountant']}.",
+        f"{held['adjacency']} neighbors, with {held['sampling']}, accounted by {held['accountant']}.",
         source,
     ]
 
