@@ -111,7 +111,22 @@ def test_help_names_every_option_with_a_sentence_and_fits_eighty_columns(capsys,
     assert " T. " not in out
 
 
-SMALL = "--dataset synthetic --clients 4 --cohort 4 --client-size 40 --batch 4 --local-steps 3 --rounds 2".split()
+SMALL = [
+    "--dataset",
+    "synthetic",
+    "--clients",
+    "4",
+    "--cohort",
+    "4",
+    "--client-size",
+    "40",
+    "--batch",
+    "4",
+    "--local-steps",
+    "3",
+    "--rounds",
+    "2",
+]
 
 
 @pytest.mark.parametrize("method", ["fed-cdp", "non-private", "fed-sdp", "quantile"])

@@ -121,7 +121,7 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
     held = run.guarantee
     assert held["finite"]
     assert f"epsilon {held['epsilon']:.3g} at delta 1e-05, for one example" in text
-    assert "a curious server" in text
+    assert "an honest-but-curious server" in text
     assert all(caveat.split(";")[0] in text for caveat in held["caveats"])
     assert "not a guarantee" in text
     assert "budget" in text  # the line of --max-epsilon
@@ -129,8 +129,8 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
 
 def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
     protected, bare = (words.headline(evidence.gather(runs / name)) for name in ("digits", "bare"))
-    assert "a strong promise" in protected or "a moderate promise" in protected
-    assert "no mathematical promise" in bare
+    assert "a strong guarantee" in protected or "a moderate guarantee" in protected
+    assert "no privacy guarantee" in bare
     assert "recovered part of the data" in bare
 
 

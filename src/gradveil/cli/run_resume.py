@@ -1,4 +1,4 @@
-"""`gradveil run --resume`: which run, and what may be said beside it."""
+"""`gradveil run --resume`: which run, and which options may be given with it."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,14 +11,14 @@ from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.runs import demo, recording, runner, store
 from gradveil.runs.runner import Options, Run
 
-HONOURED = "--rounds, --attack, --no-attack, --watch, --data-dir, --engine and --json"
+HONORED = "--rounds, --attack, --no-attack, --watch, --data-dir, --engine and --json"
 
 
 def refuse_beside(given: Mapping[str, Any]) -> None:
     """Refuse what would change a run that has begun; `given` is by the names of options."""
     for name, value in given.items():
         if value is not None and value is not False:
-            raise BadInput(f"{name}: cannot be changed by --resume, beside which only {HONOURED} are taken")
+            raise BadInput(f"{name}: cannot be changed by --resume; only {HONORED} can be given with it")
 
 
 def refuse_unreached(watch: frozenset[int], plan: Plan) -> None:
@@ -31,13 +31,13 @@ def refuse_unreached(watch: frozenset[int], plan: Plan) -> None:
 def folders_of(out: Path | None) -> list[Path]:
     """Find the run, or the runs of a demonstration, that --out holds."""
     if out is None:
-        raise BadInput("resume: needs --out, the folder of the run to go on with")
+        raise BadInput("--resume: needs --out, the folder of the run to continue")
     several = [out / method.name for method in demo.METHODS if store.there(out / method.name / store.PLAN)]
     folders = [out] if store.there(out / store.PLAN) else several
     if not folders:
-        raise BadInput(f"out = {str(out)!r}: holds no run to go on with")
+        raise BadInput(f"out = {str(out)!r}: holds no run to continue")
     if store.there(out / "federation.json"):
-        raise BadInput(f"out = {str(out)!r}: is run by nodes; go on with `gradveil federate server --resume`")
+        raise BadInput(f"out = {str(out)!r}: is trained by nodes; continue it with `gradveil federate server --resume`")
     return folders
 
 
@@ -55,7 +55,7 @@ def taken_up(
     done = len(store.inspect(folder, plan).lines)
     missed = sorted(t for t in watch if t < done and not store.there(store.watched_path(folder, t)))
     if missed:
-        raise BadInput(f"watch = {missed[0]}: the run has done {done} rounds and kept no checkpoint of that one")
+        raise BadInput(f"watch = {missed[0]}: the run is past it ({done} rounds done) and kept no checkpoint of it")
     if attack and plan.noise_source is NoiseSource.SECRET and done and not recording.recorded_rounds(folder):
         raise BadInput("--attack: the noise of this run is secret and its first round was not recorded")
     data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)

@@ -63,7 +63,7 @@ def contents(source: Source, folder: Path) -> Iterator[bytes]:
     """Yield the checked content of each file, in the catalog's order, from `folder`/NAME."""
     for form, path in present(source, folder):
         if path is None:
-            raise BadInput(f"{folder / source.name / form.name} is gone; run `gradveil data fetch {source.name}`")
+            raise BadInput(f"{folder / source.name / form.name} is missing; run `gradveil data fetch {source.name}`")
         yield check(form, read(path), str(path))
 
 
@@ -85,7 +85,7 @@ def store(path: Path, content: bytes) -> None:
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise BadInput(
-            f"{path.parent} cannot be written ({error.strerror}); name another cache folder in GRADVEIL_CACHE"
+            f"{path.parent} cannot be written ({error.strerror}); set GRADVEIL_CACHE to another folder"
         ) from error
     try:
         with os.fdopen(handle, "wb") as file:
