@@ -125,7 +125,7 @@ def test_another_setting_is_another_record_and_the_same_setting_the_same(capsys,
 def test_without_json_a_table_and_both_files_are_named(capsys, tmp_path):
     assert main([*FRESH, *ANALYTIC, "--victims", "2", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "analytic against non-private on digits: surface 2, released" in said
+    assert "analytic against non-private on digits: surface 2 (released)" in " ".join(said.split())
     for path in (*tmp_path.glob("*.json"), *tmp_path.glob("*.png")):
         assert path.name in "".join(said.split())
 
@@ -164,7 +164,7 @@ BAD = {
     "view": (["--surface", "2", "--view", "arriving"], "view = 'arriving'", "surface 2 shows released or in_memory"),
     "view of a server": (["--surface", "0", "--view", "in_memory"], "view", "surface 0 shows released or arriving"),
     "rule": (["--rule", "x"], "rule = 'x'", "default, paper, loss"),
-    "round": (["--round", "1"], "--round", "belongs to a run folder"),
+    "round": (["--round", "1"], "--round", "only for a run folder"),
     "victims": (["--victims", "0"], "victims = 0", "at least 1"),
     "iterations": ([*ANALYTIC, "--iterations", "5"], "iterations", "'analytic' takes no such number"),
     "no iteration": (["--attack", "cpl", "--iterations", "0"], "iterations = 0", "at least 1"),
