@@ -3,19 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject.toml --group build --universal \
+	--python-version 3.11 --generate-hashes --no-annotate --quiet --system-certs
+UPGRADE :=
 
-.PHONY: help setup demo test fuzz test-tables test-flower test-browser lint bench results clean
+.PHONY: help setup demo quick test golden fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
+	schemas results clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+# Only wheels, and only files whose hashes are in the lock: a source would fetch its build tools without any hash.
+$(VENV)/.ready: pyproject.toml requirements/core.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(PIP) --only-binary :all: --require-hashes -r requirements/core.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.ready-dev: $(VENV)/.ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+$(VENV)/.ready-dev: $(VENV)/.ready requirements/dev.lock
+	$(PIP) --only-binary :all: --require-hashes -r requirements/dev.lock
 	@touch $@
 
 setup: $(VENV)/.ready  ## make .venv and install gradveil into it
@@ -24,25 +31,48 @@ demo: setup  ## what gradients leak, what protection costs and what it guarantee
 	$(BIN)/gradveil run
 
 lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks tools
+	$(BIN)/ruff check src tests benchmarks tools
 	$(BIN)/mypy
 
-test: lint  ## lint, then all tests but those of whole tables, Flower's processes and browsers
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not tables and not flower and not browser"
+quick: lint  ## lint, then tests that run every module once: under a minute when programs are compiled
+	$(BIN)/python -m pytest -n 2 --dist worksteal --every-module @tests/quick/selection.txt
+
+test: lint  ## lint, then all tests but those of whole tables, Flower's processes and browsers and the wheel
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not tables and not flower and not browser and not packaging"
+
+golden: $(VENV)/.ready-dev  ## seeded runs of every method, three datasets, both engines: the bits that were recorded
+	$(BIN)/python tests/golden/record_runs.py check
 
 fuzz: $(VENV)/.ready-dev  ## a thousand generated inputs: no traceback, no exit code but 0, 1 and 2, none without an end
 	GRADVEIL_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
 
 test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
-	$(BIN)/python -m pytest -m tables
+	$(BIN)/python -m pytest -m tables --timeout 1800
 
 test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and SuperNodes of this machine
 	$(BIN)/python -m pytest -n 2 -m flower
 
-test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; installs Debian's chromium if it is not there
-	@command -v chromedriver >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium chromium-driver; }
+test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; needs chromium and chromedriver
+	@command -v chromedriver >/dev/null || { echo "chromedriver is missing: install chromium and chromium-driver (as root: make browser)" >&2; exit 1; }
 	$(BIN)/python -m pytest -m browser
+
+browser:  ## install Debian's chromium and its driver, as root
+	apt-get update -qq && apt-get install -y -qq chromium chromium-driver
+
+test-packaging: $(VENV)/.ready-dev  ## the wheel, built and installed without the locks in an environment of its own
+	$(BIN)/python -m pytest -m packaging
+
+lock: $(VENV)/.ready-dev  ## make requirements/*.lock from pyproject.toml; pins that still fit stay, unless UPGRADE=--upgrade
+	$(COMPILE) --extra dev $(UPGRADE) -o requirements/dev.lock
+	$(COMPILE) --extra flower -c requirements/dev.lock -o requirements/flower.lock
+	$(COMPILE) -c requirements/dev.lock -o requirements/core.lock
+
+audit-deps: $(VENV)/.ready-dev  ## look up known vulnerabilities of the locked versions; fails if one cannot be looked up
+	$(BIN)/uvx --system-certs pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements/dev.lock
+
+schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
+	$(BIN)/python docs/schemas/write.py
 
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk

@@ -1,23 +1,105 @@
-"""What holds for all tests."""
+"""What holds for all tests: one cache of compiled programs on disk, and little memory a worker."""
 
 import ctypes
 import gc
+import os
+import resource
 import sys
+from pathlib import Path
 
-import jax
 import pytest
+from platformdirs import user_cache_dir
+
+COMPILED = Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")) / "compiled-for-tests"
+# Set before JAX is imported, and in the environment: workers and all processes that tests start share the programs.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+import every_module  # noqa: E402
+import jax  # noqa: E402
+
+from gradveil.engines.cache import MAPS, MOST_MAPS  # noqa: E402
+
+MOST_RESIDENT = 800 << 20
+"""Bytes beyond which compiled programs are let go between tests. A worker held gigabytes of them at its end."""
+RESIDENT = Path("/proc/self/statm")
+IN_OTHER_PROCESSES: set[str] = set()
+"""Modules that only processes of Flower run: `make test-flower` covers them."""
+TOLD: list[dict] = []
+"""What each worker told at its end; filled where they are directed from."""
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _compiled_programs_end_with_their_module():
-    """Drop compiled programs after each module: no other uses them, and a worker held gigabytes of them at its end.
+def pytest_sessionstart(session):
+    """Remove programs of which a killed process left the name only: JAX would warn of them for ever."""
+    if not hasattr(session.config, "workerinput"):
+        for file in COMPILED.glob("*-cache"):
+            if file.stat().st_size == 0:
+                file.unlink(missing_ok=True)
 
-    glibc keeps what was freed until it is asked: after tests/laws/test_engines.py 1.3 GB stay resident, then 0.35 GB.
-    """
-    yield
-    jax.clear_caches()
-    gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # other C libraries have none
-        if trim is not None:
-            trim(0)
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Let go of compiled programs when they become too many; the disk still has them."""
+    ends = nextitem is None or nextitem.path != item.path
+    if resident() > MOST_RESIDENT or (ends and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS):
+        jax.clear_caches()
+        gc.collect()
+        give_back()
+
+
+def resident():
+    """Give the bytes of this process that are in memory, 0 where the system does not say."""
+    return int(RESIDENT.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if RESIDENT.exists() else 0
+
+
+def give_back():
+    """Hand freed memory back: glibc keeps it until it is asked, and no other C library has the call."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
+def pytest_addoption(parser):
+    """Add what `make quick` asks for."""
+    parser.addoption("--every-module", action="store_true", help="fail unless every module of gradveil is run")
+
+
+def pytest_configure(config):
+    """Begin to watch which modules are run, if somebody wants to know."""
+    if config.getoption("--every-module"):
+        every_module.watch()
+
+
+def told(config):
+    """Give what this process tells at its end: the most memory that it held, in bytes, and the modules that it ran."""
+    modules = every_module.ran() if config.getoption("--every-module") else []
+    return {"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "modules": modules}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Keep what a worker told at its end; one that crashed told nothing."""
+    TOLD.append(getattr(node, "workeroutput", {}))
+
+
+def pytest_sessionfinish(session):
+    """Tell whoever directs this worker; there, fail if a module was to be run and was not."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput.update(told(session.config))
+        return
+    TOLD[:] = TOLD or [told(session.config)]
+    if session.config.getoption("--every-module") and not_run() and session.exitstatus == 0:
+        session.exitstatus = 1
+
+
+def not_run():
+    """Give the modules that no worker ran."""
+    return every_module.missing([module for one in TOLD for module in one.get("modules", [])], IN_OTHER_PROCESSES)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Say how much memory the workers held, or this process if there are none, and which modules were left out."""
+    peaks = [f"{one['peak'] / 1e9:.2f} GB" for one in TOLD if one]
+    terminalreporter.write_line(f"memory at most: {', '.join(peaks)}")
+    if config.getoption("--every-module"):
+        terminalreporter.write_line(f"modules not run: {', '.join(not_run()) or 'none'}")

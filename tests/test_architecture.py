@@ -1,14 +1,13 @@
 """Which room may import which: the rules of the architecture, read from the source with `ast`."""
 
 import ast
-from pathlib import Path
+from collections import defaultdict
 
 import pytest
+from tools.import_graph import graphs, imports, package, reachable, room_of
 
-import gradveil
+from gradveil.cli.verbs import VERBS
 
-ROOT = Path(gradveil.__file__).parent
-GROUND = {"surface", "tree", "normals", "keys", "codec", "errors", "fields", "devices", "names", "__about__"}
 TRAINING = {"ground", "privacy", "models", "data", "accounting", "federation"}
 WORK = TRAINING | {"engines", "attacks", "methods"}
 RUNS = WORK | {"runs"}
@@ -43,21 +42,6 @@ ONLY_IN = (
 )
 
 
-def room_of(module):
-    first = module.split(".")[1] if "." in module else "front"
-    return "ground" if first in GROUND else first
-
-
-def imports(source, known):
-    """Give every imported module, wherever the import stands; `from a import b` is a.b if that is a module."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            yield from names & known or {node.module or "a relative import"}
-
-
 def violations(module, source, known=frozenset()):
     room = room_of(module)
     if room not in MAY_IMPORT:
@@ -78,32 +62,7 @@ def violations(module, source, known=frozenset()):
 
 def cycles(graph):
     """Give the nodes that can reach themselves."""
-    for start in graph:
-        seen, todo = set(), list(graph[start])
-        while todo:
-            if (node := todo.pop()) not in seen:
-                seen.add(node)
-                todo += graph.get(node, ())
-        if start in seen:
-            yield start
-
-
-def graphs(sources):
-    """Give who imports whom: modules, and rooms."""
-    known = frozenset(sources)
-    modules = {m: {t for t in imports(s, known) if t in known and t != m} for m, s in sources.items()}
-    rooms = {room_of(m): set() for m in sources}
-    for module, targets in modules.items():
-        rooms[room_of(module)] |= {room_of(t) for t in targets} - {room_of(module)}
-    return modules, rooms
-
-
-def package():
-    def name(path):
-        parts = ("gradveil", *path.relative_to(ROOT).with_suffix("").parts)
-        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-    return {name(path): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+    return [node for node in graph if node in reachable(graph, node)]
 
 
 def test_every_room_imports_only_what_it_may():
@@ -113,8 +72,8 @@ def test_every_room_imports_only_what_it_may():
 
 def test_no_modules_and_no_rooms_import_each_other():
     modules, rooms = graphs(package())
-    assert list(cycles(modules)) == []
-    assert list(cycles(rooms)) == []
+    assert cycles(modules) == []
+    assert cycles(rooms) == []
 
 
 BASES = {"Protocol", "Enum", "StrEnum", "IntEnum", "NamedTuple", "TyperGroup", "Exception", "ValueError"}
@@ -139,6 +98,53 @@ def test_no_part_inherits_from_another():
     assert [found for module, source in package().items() for found in inheritance(module, source)] == []
     assert list(inheritance("gradveil.attacks.prior", "class Box(_Pixels): pass")) != []
     assert list(inheritance("gradveil.privacy.adaptive", "class Learned(_Constant): pass")) != []
+
+
+BESIDE_VERBS = {"main", "verbs", "options", "output", "guarantee_output", "round_numbers", "loading"}
+"""Modules of the command line that serve several verbs."""
+
+
+def strange_cli_files(modules, verbs):
+    """Give the modules of `cli` whose name is neither a verb nor begins with a verb and an underscore."""
+    names = [module.removeprefix("gradveil.cli.") for module in modules if module.startswith("gradveil.cli.")]
+    return [name for name in names if name.partition("_")[0] not in verbs and name not in BESIDE_VERBS]
+
+
+def shared_module_names(modules):
+    """Give the names that two modules or rooms have; those of `cli` are the verbs and may be the name of a room too."""
+    homes = defaultdict(list)
+    for module in modules:
+        if not module.startswith("gradveil.cli."):
+            homes[module.rpartition(".")[2]].append(module)
+    return {name: places for name, places in homes.items() if len(places) > 1}
+
+
+def shared_class_names(sources):
+    """Give the names that two classes have, wherever they are defined."""
+    homes = defaultdict(list)
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(module)
+    return {name: places for name, places in homes.items() if len(places) > 1}
+
+
+def test_files_of_the_command_line_are_named_after_their_verb():
+    assert strange_cli_files(package(), VERBS) == []
+    assert strange_cli_files(["gradveil.cli.run_summary", "gradveil.cli.runner"], VERBS) == ["runner"]
+
+
+def test_no_two_modules_share_a_name():
+    assert shared_module_names(package()) == {}
+    assert list(shared_module_names(["gradveil.data.tables", "gradveil.reports.tables", "gradveil.cli.data"])) == [
+        "tables"
+    ]
+
+
+def test_no_two_classes_share_a_name():
+    assert shared_class_names(package()) == {}
+    two = {"gradveil.tree": "class Size: pass", "gradveil.keys": "def f():\n    class Size: pass"}
+    assert shared_class_names(two) == {"Size": ["gradveil.tree", "gradveil.keys"]}
 
 
 def test_these_rules_read_the_real_package():

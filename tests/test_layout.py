@@ -8,7 +8,7 @@ import gradveil
 
 ROOT = Path(gradveil.__file__).parent
 TESTS = Path(__file__).parent
-ACROSS = {"laws", "oracles", "golden", "fuzz"}
+ACROSS = {"laws", "oracles", "golden", "fuzz", "quick"}
 
 
 def strangers(folders, rooms):

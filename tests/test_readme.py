@@ -10,7 +10,7 @@ def test_the_python_example_runs_and_says_what_it_promises(capsys):
     assert len(example.strip().splitlines()) <= 15
     exec(compile(example, "README.md", "exec"), {})
     said = capsys.readouterr().out
-    assert re.search(r"accuracy 0\.\d\d, always the same answer 0\.1", said)
+    assert re.search(r"accuracy 0\.\d\d, majority-class baseline 0\.1", said)
     assert re.search(r"epsilon \d+\.\d\d at delta 1e-05 for one example against the server", said)
 
 
@@ -35,10 +35,11 @@ def test_the_changelog_names_the_version():
 def test_what_contributors_are_told_is_so():
     told, rooms = (ROOT / "CONTRIBUTING.md").read_text(), (ROOT / "docs" / "architecture.md").read_text()
     called = re.findall(r"^make ([a-z-]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert len(called) == 5
+    assert len(called) >= 6
     assert all(target in told for target in called)
     for place in re.findall(r"`([a-z_/]+\.py)`", told + rooms):
-        assert [*(ROOT / "src" / "gradveil").rglob(place), *(ROOT / "tests").rglob(Path(place).name)], place
+        ours = [*(ROOT / "src" / "gradveil").rglob(place), *(ROOT / "tests").rglob(Path(place).name)]
+        assert ours or (ROOT / place).exists(), place
     for name, place in re.findall(r"`(\w+)` (?:in|of) `([a-z_/]+\.py)`", told + rooms):
         files = [*(ROOT / "src" / "gradveil").rglob(place), *ROOT.glob(place)]
         assert any(re.search(rf"\b{name}\b", file.read_text()) for file in files), (name, place)

@@ -44,6 +44,22 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
     return {"kind": cls.__name__ if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
 
 
+def record(value: Any) -> Any:
+    """Turn a record (a dataclass of scalars, lists, dicts and records) into plain data; None is kept, as null.
+
+    A plan leaves out what it does not say; a record has the same keys every time. `decode` reads both.
+    """
+    if isinstance(value, Enum):
+        return value.name.lower()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: record(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [record(item) for item in value]
+    if isinstance(value, dict):
+        return {key: record(item) for key, item in value.items()}
+    return value
+
+
 def decode(cls: type[Any], data: Any, where: str = "") -> Any:
     """Build a `cls` from plain data; raises BadInput naming the key, the value and the rule."""
     given, missing = decode_given(cls, data, where), dataclasses.MISSING
@@ -85,16 +101,45 @@ def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where:
 def _decode_plain(hint: Any, value: Any, where: str) -> Any:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return _decode_plain(next(a for a in inner if a is not type(None)), value, where)
-    if origin is tuple:
-        if not isinstance(value, list):
-            raise BadInput(f"{where} = {shown(value)}: a list is expected")
-        return tuple(_decode_plain(inner[0], item, where) for item in value)
+        return _decode_union(inner, value, where)
+    if origin in (tuple, list):
+        return origin(_decode_items(inner, value, where))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise BadInput(f"{where} = {shown(value)}: a table of keys is expected")
+        return {key: _decode_plain(inner[1], item, _path(where, key)) for key, item in value.items()}
+    if origin is typing.Literal:
+        if value not in inner:
+            raise BadInput(f"{where} = {shown(value)}: must be one of {', '.join(map(str, inner))}")
+        return value
     if dataclasses.is_dataclass(hint):
         return decode(typing.cast(type[Any], hint), value, where)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return choose(hint, value, where)
-    return scalar(hint, value, where)
+    return value if hint is Any else scalar(hint, value, where)
+
+
+def _decode_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
+    """Take the first member that fits; the sentence of the last one is raised if none does."""
+    if value is None and type(None) in members:
+        return None
+    *others, last = (member for member in members if member is not type(None))
+    for member in others:
+        try:
+            return _decode_plain(member, value, where)
+        except BadInput:
+            continue
+    return _decode_plain(last, value, where)
+
+
+def _decode_items(inner: tuple[Any, ...], value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise BadInput(f"{where} = {shown(value)}: a list is expected")
+    if len(inner) == 1 or inner[-1] is Ellipsis:
+        return [_decode_plain(inner[0], item, where) for item in value]
+    if len(value) != len(inner):
+        raise BadInput(f"{where} = {shown(value)}: a list of {len(inner)} is expected")
+    return [_decode_plain(part, item, where) for part, item in zip(inner, value, strict=True)]
 
 
 def digest(value: Any) -> str:

@@ -84,22 +84,38 @@ VERBS = [
     ["list", "threats"],
     ["list", "decays"],
     ["list", "datasets"],
+    ["list", "tables"],
     ["data", "list"],
+    ["table", "datasets", "--scale", "smoke"],
+    ["table", "attack-comparison", "--scale", "smoke", "--minutes", "0"],
     ["account", "--sigma", "6", "--q", "0.1", "--steps", "4"],
     ["plan", "--target-epsilon", "2", "--q", "0.1", "--rounds", "20"],
 ]
 
 
 @pytest.mark.parametrize("arguments", VERBS, ids=" ".join)
-def test_every_table_fits_eighty_columns(capsys, columns, arguments):
+def test_every_table_fits_eighty_columns(capsys, columns, monkeypatch, tmp_path, arguments):
     columns(80)
+    monkeypatch.chdir(tmp_path)
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3
     assert max(map(len, lines)) <= 80
 
 
-HELP = ["run", "attack", "account", "plan", "report", "serve", "data fetch", "list", "federate server", "bench"]
+HELP = [
+    "run",
+    "attack",
+    "account",
+    "plan",
+    "report",
+    "serve",
+    "table",
+    "data fetch",
+    "list",
+    "federate server",
+    "bench",
+]
 
 
 @pytest.mark.parametrize("verb", HELP)

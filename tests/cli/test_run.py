@@ -316,7 +316,8 @@ def blank(folder: Path):
 
 def wait_for_round(folder: Path, process, wanted: int):
     """Wait until the run has written some more rounds, so that each kill hits another stretch of training."""
-    while process.poll() is None and len(store.read_metrics(folder)) < wanted:
+    end = time.monotonic() + 300
+    while process.poll() is None and len(store.read_metrics(folder)) < wanted and time.monotonic() < end:
         time.sleep(0.005)
 
 

@@ -122,14 +122,15 @@ ANY = Policy(allow_seeded=True, allow_no_guarantee=True)
 def federation(tmp_path):
     """Make the engine of a plan over three nodes in memory: engine, grid."""
 
-    def make(plan, policy=ANY, own=False, before=lambda t, cohort: None, **options):
+    def make(plan, policy=ANY, own=False, before=lambda t, cohort: None, dataset=None, **options):
+        held = dataset or data(own)
         sites = {
-            name: Site(data(own), policy, Spending(tmp_path / name / "spending.json"), None if own else (i, 3))
+            name: Site(held, policy, Spending(tmp_path / name / "spending.json"), None if own else (i, 3))
             for i, name in enumerate(NODES)
         }
         grid = MemoryGrid(sites)
         roster = Roster(NODES, deadline=10.0, patience=30.0, gathering=5.0)
-        return Flower(plan, data(own), grid, roster, before, clock=lambda: grid.now, **options), grid
+        return Flower(plan, held, grid, roster, before, clock=lambda: grid.now, **options), grid
 
     return make
 

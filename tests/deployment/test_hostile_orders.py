@@ -64,7 +64,7 @@ def ordered(plan, **changes):
     given = {
         "plan": plan, "t": 0, "clients": np.array([0, 3]), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": (), "params": tuple(map(np.asarray, state.params)),
-        "memory": tuple(map(np.asarray, jax.tree.leaves(state.clip_state))), "key": None,
+        "clip_state": tuple(map(np.asarray, jax.tree.leaves(state.clip_state))), "key": None,
     }  # fmt: skip
     return Order(**given | changes)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gradveil.data.sources import load
 from gradveil.deployment import conductor
 from gradveil.deployment.conductor import Federation
 from gradveil.deployment.journal import Journal
@@ -16,16 +17,21 @@ from gradveil.runs.budget import Budget
 
 
 @pytest.fixture
-def folder(tmp_path, plan, tiny, monkeypatch):
+def plan(plan):
+    """The tiny plan, on data that whoever takes the run up finds by its name."""
+    return replace(plan, dataset="synthetic", rounds=3)
+
+
+@pytest.fixture
+def folder(tmp_path, plan):
     """A run folder of the tiny plan."""
-    monkeypatch.setattr(conductor, "load", lambda *args, **options: tiny())
-    conductor.lay_out(replace(plan, rounds=3), tiny(), tmp_path / "run", Federation(nodes=("north", "east", "west")))
+    conductor.lay_out(plan, load("synthetic"), tmp_path / "run", Federation(nodes=("north", "east", "west")))
     return tmp_path / "run"
 
 
 def taken_up(folder, federation, plan, tamper=None):
     """Take the run up over nodes in memory; `tamper` is what they do to west's answers."""
-    over, grid = federation(replace(plan, rounds=3, minimum_cohort=6))
+    over, grid = federation(replace(plan, minimum_cohort=6), dataset=load("synthetic"))
     run = conductor.taken_up(grid, folder)
     run.engine, over.before = over, Journal(folder / conductor.JOURNAL).note
     if tamper is not None:

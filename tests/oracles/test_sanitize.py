@@ -26,10 +26,16 @@ FULL = np.ones(N)
 FLAT_METHOD = replace(METHODS["fed-cdp"].value, name="fed-cdp-flat", clip=Flat(4.0))
 ALPHA_PRINTED = replace(METHODS["fed-alpha-cdp"].value, name="fed-alpha-cdp-printed", sensitivity=L2MaxOfMean())
 EVERY = {m.name: m for m in (*(e.value for e in METHODS.values()), FLAT_METHOD, ALPHA_PRINTED)}
-ALL = pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
-NOISY = pytest.mark.parametrize(
-    "method", noisy := [m for m in EVERY.values() if not m.noise.silent], ids=[m.name for m in noisy]
-)
+
+
+def each(holds=lambda method: True):
+    """Parametrize over the methods of which something holds."""
+    chosen = [method for method in EVERY.values() if holds(method)]
+    return pytest.mark.parametrize("method", chosen, ids=[method.name for method in chosen])
+
+
+ALL = each()
+NOISY = each(lambda method: not method.noise.silent)
 
 
 def lot(seed=0):
@@ -187,11 +193,11 @@ def test_without_noise_it_is_the_loop(method, surface, mask):
         np.testing.assert_array_equal(raw, unit)
 
 
-@ALL
-@pytest.mark.parametrize("surface", Surface)
+UNTOUCHED = [(m, s) for m in EVERY.values() for s in Surface if m.idle or s is not m.surface]
+
+
+@pytest.mark.parametrize(("method", "surface"), UNTOUCHED, ids=[f"{m.name}-{s.name}" for m, s in UNTOUCHED])
 def test_where_a_method_does_not_act_the_units_themselves_are_seen_and_no_noise_is_drawn(method, surface):
-    if surface is method.surface and not method.idle:
-        return
     quiet, loud = (crossed(method, lot(), FULL, sigma, surface) for sigma in (0.0, 9.0))
     np.testing.assert_array_equal(flat(quiet.used), flat(loud.used))
     for seen, unit in zip(loud.seen.released, lot(), strict=True):
@@ -270,21 +276,17 @@ def test_masked_slots_never_matter_to_what_is_measured(garbage):
         np.testing.assert_array_equal(*(crossing.metrics for crossing in pair))
 
 
-@ALL
+@each(lambda method: not isinstance(method.clip, Unclipped) or isinstance(method.prune, Dssgd))
 def test_a_unit_that_overflows_is_clipped_away_and_not_spread(method):
-    if isinstance(method.clip, Unclipped) and not isinstance(method.prune, Dssgd):
-        return
     units = lot()
     units[0][2] *= 1e30
     crossing = crossed(method, units, FULL, 0.7)
     assert np.isfinite(flat(crossing.used)).all()
 
 
-@NOISY
+@each(lambda method: not method.noise.silent and not isinstance(method.sensitivity, L2Max | L2MaxOfMean))
 @pytest.mark.parametrize("draw", [Draw.SUM, Draw.MEAN])
 def test_an_empty_lot_is_noised_like_any_other_unless_its_noise_follows_the_data(method, draw):
-    if isinstance(method.sensitivity, L2Max | L2MaxOfMean):
-        return
     drawn = replace(method, draw=draw)
     empty, sensitivity, _, width = naive(drawn, lot(), np.zeros(N))
     used = flat(crossed(drawn, lot(), np.zeros(N), 0.7).used)
@@ -300,10 +302,10 @@ def test_the_sum_is_divided_by_the_expected_number_and_not_by_the_realized(name)
         np.testing.assert_allclose(got, layer, rtol=1e-4, atol=1e-5 * np.abs(layer).max())
 
 
-@ALL
+@each(lambda method: not method.idle and not isinstance(method.clip, Unclipped))
 def test_one_unit_moves_the_clipped_sum_by_no_more_than_the_bound(method):
-    if method.idle or not np.isfinite(bound := float(method.clip.bound(memory_of(method)))):
-        return
+    bound = float(method.clip.bound(memory_of(method)))
+    assert np.isfinite(bound)
     _, _, _, width = naive(method, lot(), FULL)
     for j in range(N):
         without = FULL.copy()
@@ -317,12 +319,13 @@ def test_one_unit_moves_the_clipped_sum_by_no_more_than_the_bound(method):
 
 
 @ALL
-def test_the_measures_say_how_many_unit_layers_were_clipped(method):
-    crossing = crossed(method, lot(), MASK, 0.0)
-    if method.idle:
-        assert float(crossing.metrics.clipped) == 0
-        return
-    assert 0 <= float(crossing.metrics.clipped) <= 1
-    if isinstance(method.clip, PerLayer) and isinstance(method.prune, Keep):
-        norms = np.array([[np.linalg.norm(u[j]) for u in lot()] for j in range(N) if MASK[j]])
-        assert float(crossing.metrics.clipped) == pytest.approx((norms > method.clip.c).mean())
+def test_the_metrics_say_that_a_share_of_the_unit_layers_was_clipped_and_none_by_an_idle_method(method):
+    clipped = float(crossed(method, lot(), MASK, 0.0).metrics.clipped)
+    assert 0 <= clipped <= (0 if method.idle else 1)
+
+
+@each(lambda method: not method.idle and isinstance(method.clip, PerLayer) and isinstance(method.prune, Keep))
+def test_the_metrics_say_how_many_unit_layers_were_clipped(method):
+    norms = np.array([[np.linalg.norm(u[j]) for u in lot()] for j in range(N) if MASK[j]])
+    clipped = float(crossed(method, lot(), MASK, 0.0).metrics.clipped)
+    assert clipped == pytest.approx((norms > method.clip.c).mean())

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from gradveil.reproduction.metrics import measured
 
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
@@ -11,9 +10,10 @@ from gradveil.data.sources import load
 from gradveil.federation.plan import Plan
 from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
 from gradveil.models.networks import Mlp
-from gradveil.reproduction.job_cache import Shelf
-from gradveil.reproduction.works import Sound
-from gradveil.reproduction.workshop import Workshop
+from gradveil.reproduction.executor import Executor
+from gradveil.reproduction.job_cache import JobCache
+from gradveil.reproduction.jobs import GuaranteeJob
+from gradveil.reproduction.measures import measured
 from gradveil.runs.budget import Budget
 
 PLAN = Plan(
@@ -23,23 +23,23 @@ PLAN = Plan(
 
 
 @pytest.fixture
-def answer(tmp_path):
-    shelf = Shelf(tmp_path)
-    shelf.open()
-    workshop = Workshop(shelf, load)
-    return lambda plan: measured("sound epsilon", [workshop.do(Sound(plan))])
+def epsilon_of(tmp_path):
+    cache = JobCache(tmp_path)
+    cache.open()
+    executor = Executor(cache, load)
+    return lambda plan: measured("sound epsilon", [executor.run(GuaranteeJob(plan))])
 
 
-def test_it_is_what_the_accountant_gives_for_all_rounds(answer):
-    given = answer(PLAN)
+def test_it_is_what_the_accountant_gives_for_all_rounds(epsilon_of):
+    ours = epsilon_of(PLAN)
     data = load("synthetic")
     expected = account(Budget(PLAN, data, 1).ledger(3, 3), PLAN.delta, ADD_REMOVE, "server")
-    assert given.value == pytest.approx(expected.epsilon)
-    assert "one example against server" in given.guarantee
+    assert ours.value == pytest.approx(expected.epsilon)
+    assert "one example against server" in ours.guarantee
 
 
-def test_fed_sdp_is_held_against_those_who_see_the_models_and_l2_max_against_nobody(answer):
-    assert "one client against client-central" in answer(replace(PLAN, method=FED_SDP)).guarantee
-    none = answer(replace(PLAN, method=FED_ALPHA_CDP))
+def test_fed_sdp_is_held_against_those_who_see_the_models_and_l2_max_against_nobody(epsilon_of):
+    assert "one client against client-central" in epsilon_of(replace(PLAN, method=FED_SDP)).guarantee
+    none = epsilon_of(replace(PLAN, method=FED_ALPHA_CDP))
     assert none.value == "none"
     assert "no finite epsilon" in none.guarantee

@@ -158,8 +158,9 @@ def test_work_that_nobody_waits_for_is_never_begun_and_what_was_begun_is_bounded
 
         crowd = [asyncio.create_task(workers.do(i, job(i), leaves)) for i in range(10)]
         stayed = asyncio.create_task(workers.do(9, job(9), stays))  # one of two who asked for the last
-        while len(begun) < 2:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(30):
+            while len(begun) < 2:
+                await asyncio.sleep(0.01)
         left.set()
         ends = await asyncio.gather(*crowd, return_exceptions=True)
         assert [type(end) for end in ends] == [ClientLeft] * 10

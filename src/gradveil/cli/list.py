@@ -30,9 +30,9 @@ def listing(kind: str) -> dict[str, str]:
 
             return {source.name: source.meaning for source in SOURCES}
         case "tables":
-            from gradveil.reproduction.table_catalog import TABLES
+            from gradveil.reproduction.table_names import TABLES
 
-            return {name: meaning for name, (_, meaning) in TABLES.items()}
+            return {name: entry.meaning for name, entry in TABLES.items()}
         case "threats":
             return {name: f"an adversary who {sees}" for name, sees in names.THREATS.items()}
         case _:

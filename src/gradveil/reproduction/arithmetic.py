@@ -11,40 +11,47 @@ from gradveil.accounting.moments import running
 from gradveil.accounting.steps import Step, grouped
 from gradveil.data.dataset import Dataset
 from gradveil.privacy.schedule import Cyclic
-from gradveil.reproduction.works import Account, Exhausted, Setting
+from gradveil.reproduction.job_cache import ValueRecord
+from gradveil.reproduction.jobs import Arithmetic, EpsilonJob, ExhaustionJob, SettingJob
 from gradveil.runs.presets import PRESETS
 
 STEPS_A_ROUND = 100
 
 
-def epsilon(work: Account) -> float:
-    """Account equal steps."""
-    return ACCOUNTANTS[work.accountant]([Step(work.sigma, work.q, work.steps)], work.delta)
+def value(job: Arithmetic) -> ValueRecord:
+    """Compute what a job asks for."""
+    match job:
+        case EpsilonJob():
+            return ValueRecord(ACCOUNTANTS[job.accountant]([Step(job.sigma, job.q, job.steps)], job.delta))
+        case ExhaustionJob():
+            return ValueRecord(rounds_until_spent(job))
+        case SettingJob(dataset, name):
+            return ValueRecord(int(getattr(PRESETS[dataset], name)))
 
 
-def rounds_until_spent(work: Exhausted) -> int:
-    """Find the first round after which more than the budget is spent, or the last one.
+def rounds_until_spent(job: ExhaustionJob) -> int:
+    """Return the first round after which more than the budget is spent, or the last one.
 
     The paper's rows come from schedules of the epsilon of a step, epsilon_l = c / sigma_l with
     c = sqrt(2 ln(1.25 / delta)), stretched over T rounds; its advanced row compares the spending of one formula with
     the budget of another, and so does this.
     """
-    sigmas = _sigmas(work.decay, work.rounds, work.delta)
-    over = _spent_by_round(work, sigmas) > work.budget
-    return int(np.argmax(over)) + 1 if over.any() else work.rounds
+    sigmas = _sigmas(job.decay, job.rounds, job.delta)
+    over = _spent_by_round(job, sigmas) > job.budget
+    return int(np.argmax(over)) + 1 if over.any() else job.rounds
 
 
-def _spent_by_round(work: Exhausted, sigmas: Any) -> Any:
-    """Account after every round."""
+def _spent_by_round(job: ExhaustionJob, sigmas: Any) -> Any:
+    """Return the epsilon after every round."""
     ends = np.arange(STEPS_A_ROUND, len(sigmas) + 1, STEPS_A_ROUND)
-    if work.accountant == "moments":
-        return running(sigmas, work.q, work.delta)[ends - 1]
-    spend = advanced_as_coded if work.accountant == "advanced" else ACCOUNTANTS[work.accountant]
-    return np.array([spend(grouped(sigmas[:end], work.q), work.delta) for end in ends])
+    if job.accountant == "moments":
+        return running(sigmas, job.q, job.delta)[ends - 1]
+    spend = advanced_as_coded if job.accountant == "advanced" else ACCOUNTANTS[job.accountant]
+    return np.array([spend(grouped(sigmas[:end], job.q), job.delta) for end in ends])
 
 
 def _sigmas(decay: str, rounds: int, delta: float) -> Any:
-    """Give sigma of every local step; only the printed formula tells of the cyclic one, from sigma_0 = 15."""
+    """Return sigma of every local step; for the cyclic decay there is only the printed formula, from sigma_0 = 15."""
     at = np.arange(STEPS_A_ROUND * rounds) / (STEPS_A_ROUND * rounds)
     match decay:
         case "constant":
@@ -60,21 +67,16 @@ def _sigmas(decay: str, rounds: int, delta: float) -> Any:
     return math.sqrt(2 * math.log(1.25 / delta)) / of_step
 
 
-def setting(work: Setting) -> int:
-    """Look a number up in the preset of a dataset."""
-    return int(getattr(PRESETS[work.of], work.name))
-
-
-def size(name: str, dataset: Dataset) -> int | str:
+def size(name: str, dataset: Dataset) -> ValueRecord:
     """Count what the data holds; training examples include those held out for choices."""
     held_out = 0 if dataset.validation is None else len(dataset.validation)
     match name:
         case "training":
-            return len(dataset.train) + held_out
+            return ValueRecord(len(dataset.train) + held_out)
         case "validation":
-            return len(dataset.test)
+            return ValueRecord(len(dataset.test))
         case "classes":
-            return len(dataset.classes)
+            return ValueRecord(len(dataset.classes))
         case _:
             shape = dataset.shape if dataset.shape[-1] != 1 else dataset.shape[:-1]
-            return "*".join(map(str, shape))
+            return ValueRecord("*".join(map(str, shape)))

@@ -1,16 +1,19 @@
 """A cell of a table: what the paper prints, what we obtain, and whether the two agree."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Literal
 
-from gradveil.reproduction.works import Work
+from gradveil.reproduction.jobs import Job
 
-SHARES = ("accuracy", "success", "which of 10")
+Headings = tuple[str, ...]
+"""Of a row or a column, from the outside in."""
+PROPORTIONS = ("accuracy", "success", "which of 10")
 """Measures between 0 and 1."""
-SHARE_DIGITS = 3
-"""Decimals that the paper gives shares that are not whole."""
+PROPORTION_DIGITS = 3
+"""Decimals that the paper gives proportions that are not whole."""
 WITHIN = 2.0
 """How many standard errors the published value may lie from ours."""
 REASONS = {
@@ -24,12 +27,12 @@ REASONS = {
     "data": "the dataset is not at hand",
     "few": "too few repeats for an error, or an error larger than the figure",
     "other noise": "the paper prints its figure for another noise scale",
-    "diverged": "training ended in no number",
+    "diverged": "training diverged (NaN)",
 }
 """Why a cell is not compared with the paper."""
 
 
-class Verdict(Enum):
+class Agreement(Enum):
     """What a cell says about the paper's figure."""
 
     AGREES = "agrees"
@@ -38,7 +41,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Measurement:
     """What was obtained: a number or a word, its standard error if it is an estimate, from n repeats or victims.
 
     spread: the standard deviation between seeds. guarantee: the sound epsilon that belongs to the same run, in words.
@@ -61,17 +64,17 @@ class Answer:
 class Cell:
     """One figure of the paper and how ours is obtained.
 
-    row, column: headings from the outside in. published: as printed ("0.96", "Y"), None where the paper prints
-    nothing. measure: a name in `measures.MEASURES`. reading: how an ambiguous setting of the paper was read. reason: a
-    key of REASONS if the two may not be compared. exact: arithmetic, which agrees to the last printed digit or not.
+    published: as printed ("0.96", "Y"), None where the paper prints
+    nothing. measure: a name in `measures.MEASURES`. interpretation: how an ambiguous setting of the paper was read.
+    reason: a key of REASONS if the two may not be compared. exact: arithmetic, which agrees to the last printed digit.
     """
 
-    row: tuple[str, ...]
-    column: tuple[str, ...]
+    row: Headings
+    column: Headings
     published: str | None
-    work: Work | None
+    job: Job | None
     measure: str
-    reading: str = ""
+    interpretation: str = ""
     reason: str | None = None
     exact: bool = False
 
@@ -81,33 +84,54 @@ class Cell:
         return None if self.published is None or not _is_number(self.published) else _decimals(self.published)
 
 
+def _about(text: str) -> dict[str, str]:
+    return {"description": text}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRecord:
+    """One cell of a table, as `gradveil table --json` prints it: the paper's figure, ours, and whether they agree."""
+
+    row: tuple[str, ...] = field(metadata=_about("headings of the row, from the outside in"))
+    column: tuple[str, ...] = field(metadata=_about("headings of the column, from the outside in"))
+    published: float | str | None = field(metadata=_about("what the paper prints; null where it prints nothing"))
+    ours: int | float | str | None = field(metadata=_about("what we obtain; null where it was not obtained"))
+    error: float | None = field(metadata=_about("standard error of ours; null where it is no estimate"))
+    spread: float | None = field(metadata=_about("standard deviation of ours between seeds"))
+    n: int = field(metadata=_about("number of repeats or victims that ours comes from"))
+    measure: str = field(metadata=_about("what is measured"))
+    verdict: Literal["agrees", "differs", "not comparable"]
+    reason: str | None = field(metadata=_about("why the two are not compared; docs/tables.md lists the reasons"))
+    reading: str = field(metadata=_about("how the paper was interpreted where it leaves a choice; may be empty"))
+    guarantee: str = field(metadata=_about("sound epsilon of the same run, in words; may be empty"))
+
+
 @dataclass(frozen=True, slots=True)
-class Filled:
-    """A cell with its answer and the verdict."""
+class FilledCell:
+    """A cell with what was obtained, and whether it agrees with the paper."""
 
     cell: Cell
-    answer: Answer | None
-    verdict: Verdict
+    measurement: Measurement | None
+    agreement: Agreement
     reason: str | None
 
-    def plain(self) -> dict[str, Any]:
-        """Give the cell as JSON."""
-        cell, answer = self.cell, self.answer
-        number = cell.digits is not None
-        return {
-            "row": list(cell.row),
-            "column": list(cell.column),
-            "published": float(cell.published or 0) if number else cell.published,
-            "ours": None if answer is None else answer.value,
-            "error": None if answer is None else answer.error,
-            "spread": None if answer is None else answer.spread,
-            "n": 0 if answer is None else answer.n,
-            "measure": cell.measure,
-            "verdict": self.verdict.value,
-            "reason": self.reason,
-            "reading": cell.reading,
-            "guarantee": "" if answer is None else answer.guarantee,
-        }
+    def record(self) -> CellRecord:
+        """Return the cell as it is printed and stored."""
+        cell, ours = self.cell, self.measurement or Measurement(None, n=0)
+        return CellRecord(
+            row=cell.row,
+            column=cell.column,
+            published=cell.published if cell.digits is None else float(cell.published or 0),
+            ours=ours.value,
+            error=ours.error,
+            spread=ours.spread,
+            n=ours.n,
+            measure=cell.measure,
+            verdict=self.agreement.value,
+            reason=self.reason,
+            reading=cell.interpretation,
+            guarantee=ours.guarantee,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,40 +145,41 @@ class Table:
     notes: tuple[str, ...] = field(default=())
 
 
-def fill(cell: Cell, answer: Answer | None, hindrance: str | None = None) -> Filled:
-    """Judge an answer; `hindrance` is why there is none, or why it does not count."""
+def fill(cell: Cell, ours: Measurement | None, hindrance: str | None = None) -> FilledCell:
+    """Compare what was obtained with the paper; `hindrance` is why there is nothing, or why it does not count."""
     reason = hindrance or cell.reason or ("unpublished" if cell.published is None else None)
-    if answer is not None and answer.few and not cell.exact:
+    if ours is not None and ours.few and not cell.exact:
         reason = reason or "few"
-    if reason is not None or answer is None or answer.value is None:
-        return Filled(cell, answer, Verdict.NOT_COMPARABLE, reason or "not run")
-    if isinstance(answer.value, str) or not _is_number(cell.published or ""):
-        same = str(answer.value) == cell.published
-        return Filled(cell, answer, Verdict.AGREES if same else Verdict.DIFFERS, None)
-    return _compared(cell, answer, float(answer.value), float(cell.published or "nan"))
+    if reason is not None or ours is None or ours.value is None:
+        return FilledCell(cell, ours, Agreement.NOT_COMPARABLE, reason or "not run")
+    if isinstance(ours.value, str) or not _is_number(cell.published or ""):
+        return _agreeing(cell, ours, str(ours.value) == cell.published)
+    return _compared(cell, ours, float(ours.value), float(cell.published or "nan"))
 
 
-def _compared(cell: Cell, answer: Answer, ours: float, published: float) -> Filled:
+def _compared(cell: Cell, ours: Measurement, value: float, published: float) -> FilledCell:
     half_digit = 0.5 * 10.0 ** -_rounded_to(cell)
     if cell.exact:
-        same = abs(ours - published) <= half_digit * (1 + 1e-9)
-    elif answer.error is None or answer.error > abs(published):
-        return Filled(cell, answer, Verdict.NOT_COMPARABLE, "few")
-    else:
-        same = abs(ours - published) <= WITHIN * answer.error + half_digit
-    return Filled(cell, answer, Verdict.AGREES if same else Verdict.DIFFERS, None)
+        return _agreeing(cell, ours, abs(value - published) <= half_digit * (1 + 1e-9))
+    if ours.error is None or ours.error > abs(published):
+        return FilledCell(cell, ours, Agreement.NOT_COMPARABLE, "few")
+    return _agreeing(cell, ours, abs(value - published) <= WITHIN * ours.error + half_digit)
+
+
+def _agreeing(cell: Cell, ours: Measurement, agrees: bool) -> FilledCell:
+    return FilledCell(cell, ours, Agreement.AGREES if agrees else Agreement.DIFFERS, None)
 
 
 def _rounded_to(cell: Cell) -> int:
-    """Give the decimals that the paper rounded to: "1" among shares such as 0.973 is 1.000, not all above a half."""
+    """Return the decimals that the paper rounded to: "1" among 0.973 and its like is 1.000, not all above a half."""
     digits = cell.digits or 0
-    is_share = cell.measure in SHARES or cell.measure.startswith("accuracy after ")
-    return SHARE_DIGITS if is_share and digits == 0 else digits
+    proportion = cell.measure in PROPORTIONS or cell.measure.startswith("accuracy after ")
+    return PROPORTION_DIGITS if proportion and digits == 0 else digits
 
 
-def counts(filled: list[Filled]) -> dict[str, int]:
-    """Count the verdicts."""
-    return {v.value: sum(f.verdict is v for f in filled) for v in Verdict}
+def counts(filled: Sequence[FilledCell]) -> dict[str, int]:
+    """Count the cells that agree, differ and cannot be compared."""
+    return {a.value: sum(f.agreement is a for f in filled) for a in Agreement}
 
 
 def _is_number(text: str) -> bool:

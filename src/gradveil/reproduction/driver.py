@@ -1,37 +1,38 @@
-"""From tables to filled cells: every work once, within the time, whatever data is at hand."""
+"""From tables to filled cells: every job once, within the time, whatever data is at hand."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gradveil.errors import BadInput
-from gradveil.reproduction.cell import Cell, Filled, Table, fill
+from gradveil.reproduction.cell import Cell, FilledCell, Table, fill
+from gradveil.reproduction.executor import Executor
+from gradveil.reproduction.job_cache import AttackScores
+from gradveil.reproduction.jobs import AttackJob, Job, TrainingJob, dataset_of, seeded
 from gradveil.reproduction.measures import FEWEST, measured
-from gradveil.reproduction.scale import Scale, is_stand_in
-from gradveil.reproduction.works import Attacked, Record, Training, Work, dataset_of, seeded
-from gradveil.reproduction.workshop import Workshop
+from gradveil.reproduction.scale import SCALES, Scale
+from gradveil.reproduction.stand_ins import is_stand_in
+from gradveil.reproduction.table_names import lay_out
 
 BUDGETS = {"gradinv": 4800, "map": 20}
 """Iterations that an attack has in the paper, or by default; 300 for all others."""
-
-
 HOUR = 60.0
-"""Minutes of all tables together; those of one are its share of them."""
+"""Minutes of all tables together; each table has its part of them."""
 
 
 @dataclass(slots=True)
 class Driver:
-    """Fills tables. seeds: repeats of every work that draws. lacking: sentences about data that is not at hand."""
+    """Fills tables. seeds: repeats of every job that draws. lacking: sentences about data that is not at hand."""
 
-    workshop: Workshop
+    executor: Executor
     scale: Scale
     seeds: int = 1
     clock: Callable[[], float] = time.monotonic
     lacking: dict[str, str] = field(default_factory=dict)
 
-    def fill(self, table: Table, done: Callable[[str], None] = lambda note: None) -> list[Filled]:
-        """Fill all cells of a table; once its share of the minutes is spent, what is not on the shelf stays open."""
+    def fill(self, table: Table, done: Callable[[str], None] = lambda note: None) -> list[FilledCell]:
+        """Fill all cells of a table; once its part of the minutes is spent, only cells that are cached are filled."""
         limit = None if self.scale.minutes is None else 60 * self.scale.minutes * table.minutes / HOUR
         began, filled = self.clock(), []
         for cell in table.cells:
@@ -40,61 +41,70 @@ class Driver:
             done(" / ".join(cell.row))
         return filled
 
-    def shelved(self, table: Table) -> list[Filled]:
+    def cached(self, table: Table) -> list[FilledCell]:
         """Fill only the cells whose records are there already; the others are left out."""
         filled = [self._fill(cell, late=True) for cell in table.cells]
-        return [one for one in filled if one.answer is not None]
+        return [one for one in filled if one.measurement is not None]
 
-    def _fill(self, cell: Cell, late: bool) -> Filled:
-        if cell.work is None:
+    def _fill(self, cell: Cell, late: bool) -> FilledCell:
+        if cell.job is None:
             return fill(cell, None, "not run")
-        works = self._repeats(cell.work)
+        jobs = self._repeats(cell.job)
         try:
             if late:
-                records = [r for r in map(self.workshop.known, works) if r is not None]
+                records = [record for record in map(self.executor.known, jobs) if record is not None]
             else:
-                records = [self.workshop.do(work) for work in works]
-            if not records:
-                return fill(cell, None, "time")
+                records = [self.executor.run(job) for job in jobs]
         except BadInput as error:
-            if dataset_of(cell.work) not in self._missing(cell.work, str(error)):
+            if not self._lacks_data(cell.job, str(error)):
                 raise
             return fill(cell, None, "data")
-        return fill(cell, measured(cell.measure, records), self._hindrance(cell, cell.work, records))
+        if not records:
+            return fill(cell, None, "time")
+        return fill(cell, measured(cell.measure, records), self._hindrance(cell, cell.job, records))
 
-    def picture(self, work: Work) -> Path | None:
+    def picture(self, job: Job) -> Path | None:
         """Find the picture of an attack that was made, if there is one."""
-        name = dataset_of(work)
-        if name is None or self.workshop.lacks(name):
+        name = dataset_of(job)
+        if name is None or self.executor.lacks(name):
             return None
-        path = self.workshop.shelf.picture(self.workshop.key(work))
+        path = self.executor.cache.picture(self.executor.key(job))
         return path if path.exists() else None
 
-    def _repeats(self, work: Work) -> list[Work]:
-        """Give a work for every seed; what is trained as the paper does is repeated often enough for an error."""
-        whole = isinstance(work, Training) and dataset_of(work) in self.scale.whole
-        return list(dict.fromkeys(seeded(work, seed) for seed in range(max(self.seeds, FEWEST if whole else 1))))
+    def _repeats(self, job: Job) -> list[Job]:
+        """Return a job for every seed; what is trained as the paper does is repeated often enough for an error."""
+        whole = isinstance(job, TrainingJob) and dataset_of(job) in self.scale.whole
+        return list(dict.fromkeys(seeded(job, seed) for seed in range(max(self.seeds, FEWEST if whole else 1))))
 
-    def _missing(self, work: Work, sentence: str) -> dict[str, str]:
-        """Remember which dataset could not be found; another complaint about a work is not about data."""
-        name = dataset_of(work)
-        if name is not None and self.workshop.lacks(name):
-            self.lacking[name] = sentence
-        return self.lacking
+    def _lacks_data(self, job: Job, sentence: str) -> bool:
+        """Whether a job's dataset cannot be found, which is remembered; another complaint is not about data."""
+        name = dataset_of(job)
+        if name is None or not self.executor.lacks(name):
+            return False
+        self.lacking[name] = sentence
+        return True
 
-    def _hindrance(self, cell: Cell, work: Work, records: list[Record]) -> str | None:
-        name = dataset_of(work)
-        if name is not None and is_stand_in(self.workshop.data(name)):
+    def _hindrance(self, cell: Cell, job: Job, records: Sequence[object]) -> str | None:
+        name = dataset_of(job)
+        if name is not None and is_stand_in(self.executor.data(name)):
             return "stand-in"
-        short = isinstance(work, Attacked) and (self.scale.small or cut_short(work, records, cell.measure))
-        return "smaller" if short else None
+        if not isinstance(job, AttackJob):
+            return None
+        scores = [record for record in records if isinstance(record, AttackScores)]
+        return "smaller" if self.scale.small or cut_short(job, scores, cell.measure) else None
 
 
-def cut_short(work: Attacked, records: Iterable[Record], measure: str) -> bool:
+def cut_short(job: AttackJob, records: Sequence[AttackScores], measure: str) -> bool:
     """Whether an attack had fewer iterations than the paper's and a measure might have needed them.
 
     Once every victim is recovered, success and the iterations to it are settled; the error may still fall.
     """
-    less = work.iterations is not None and work.iterations < BUDGETS.get(work.attack, 300)
-    settled = measure in ("success", "iterations") and all(r["success_rate"] == 1 for r in records)
-    return less and not settled
+    less = job.iterations is not None and job.iterations < BUDGETS.get(job.attack, 300)
+    recovered = all(record.victims and all(victim.success for victim in record.victims) for record in records)
+    return less and not (recovered and measure in ("success", "iterations"))
+
+
+def cached_at_paper_scale(executor: Executor, seeds: int) -> tuple[Table, list[FilledCell]]:
+    """Return the cells of noise-scale that were already trained as the paper does; nothing is run for it."""
+    table = lay_out("noise-scale", SCALES["paper"])
+    return table, Driver(executor, SCALES["paper"], seeds).cached(table)

@@ -1,161 +1,180 @@
-"""From the records of a work, one a seed, to the number in a cell and its standard error."""
+"""From the records of a job, one a seed, to the number in a cell and its standard error."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gradveil.reproduction.cell import Answer
-from gradveil.reproduction.training_records import share_error
-from gradveil.reproduction.works import Record
-
-Measure = Callable[[list[Record]], Answer]
-
+from gradveil import codec
+from gradveil.accounting.guarantee import Guarantee
+from gradveil.reproduction.cell import Measurement
+from gradveil.reproduction.job_cache import (  # fmt: skip
+    AttackScores,
+    GuaranteeRecord,
+    TimingRecord,
+    TrainingRecord,
+    ValueRecord,
+)
+from gradveil.reproduction.training_jobs import accuracy_error
 
 FEWEST = 3
 """Seeds below which what is trained is not compared with the paper."""
 
 
-def accuracy(records: list[Record]) -> Answer:
-    """Give the mean over seeds; its error joins that of the test examples and that between seeds."""
-    return _trained(records, [r["accuracy"] for r in records])
+def accuracy(records: Sequence[TrainingRecord]) -> Measurement:
+    """Return the mean over seeds; its error joins that of the test examples and that between seeds."""
+    return _mean_accuracy(records, [record.accuracy for record in records])
 
 
-def _trained(records: list[Record], values: list[float | None]) -> Answer:
-    there = [v for v in values if v is not None]
-    few, guarantee = len(records) < FEWEST, sound(records[0])
-    if len(there) < len(values):
-        return Answer("diverged", n=len(values), guarantee=guarantee, few=few)
-    spread = _spread(there)
+def _mean_accuracy(records: Sequence[TrainingRecord], accuracies: list[float | None]) -> Measurement:
+    reached = [a for a in accuracies if a is not None]
+    few, guarantee = len(records) < FEWEST, guarantee_text(records[0])
+    if len(reached) < len(accuracies):
+        return Measurement("diverged", n=len(accuracies), guarantee=guarantee, few=few)
+    spread = _spread(reached)
     # All seeds are tested on the same examples, so their error does not fall with the number of seeds.
-    within = float(np.mean([share_error(v, _tested_on(r)) for v, r in zip(there, records, strict=True)])) ** 2
-    error = math.sqrt(within + (spread or 0.0) ** 2 / len(there))
-    return Answer(float(np.mean(there)), error, len(there), spread, guarantee, few)
+    within = float(np.mean([accuracy_error(a, _tested_on(r)) for a, r in zip(reached, records, strict=True)])) ** 2
+    error = math.sqrt(within + (spread or 0.0) ** 2 / len(reached))
+    return Measurement(float(np.mean(reached)), error, len(reached), spread, guarantee, few)
 
 
-def _tested_on(record: Record) -> float:
-    """Give the number of test examples n: a record holds only the final accuracy a and e^2 = max(a (1 - a), 1/n) / n.
+def _tested_on(record: TrainingRecord) -> float:
+    """Return the number of test examples n: a record holds only the final accuracy a and e^2 = max(a (1 - a), 1/n) / n.
 
     Where a (1 - a) is the larger, n = a (1 - a) / e^2, which is then at least 1 / e; else n = 1 / e, which is larger.
     """
-    a, e = record["accuracy"], record["accuracy_error"]
+    a, e = record.accuracy or 0.0, record.accuracy_error or math.nan
     return float(max(a * (1 - a) / e**2, 1 / e))
 
 
-def _spread(values: list[float]) -> float | None:
+def _spread(values: Sequence[float]) -> float | None:
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def sound(record: Record) -> str:
-    """Say what a sound accountant holds of a run, and against whom."""
-    for guarantee in record.get("guarantees", []):
-        whom = f"for one {guarantee['unit']} against {guarantee['threat_model']}"
-        if guarantee["threat_model"] not in ("server", "client-central"):
-            continue
-        if not guarantee["finite"]:
-            return f"no finite epsilon {whom}"
-        return f"epsilon {guarantee['epsilon']:.3g} {whom}, delta {guarantee['delta']:g}"
+def _mean(values: Sequence[float], few: bool = False) -> Measurement:
+    """Return the mean over seeds; its error is that between them, if there are several."""
+    spread = _spread(values)
+    error = None if spread is None else spread / math.sqrt(len(values))
+    return Measurement(float(np.mean(values)), error, len(values), spread, few=few)
+
+
+def _guarantees(record: TrainingRecord | GuaranteeRecord) -> list[Guarantee]:
+    """Read stored guarantees; an epsilon of null is infinite."""
+    plain = [{key: value for key, value in one.items() if key != "finite"} for one in record.guarantees]
+    return [
+        codec.decode(Guarantee, one | {"epsilon": math.inf if one.get("epsilon") is None else one["epsilon"]})
+        for one in plain
+    ]
+
+
+def guarantee_text(record: TrainingRecord | GuaranteeRecord) -> str:
+    """Say what a sound accountant guarantees for a run, and against whom."""
+    for guarantee in _guarantees(record):
+        if guarantee.threat_model in ("server", "client-central"):
+            whom = f"for one {guarantee.unit} against {guarantee.threat_model}"
+            epsilon = f"epsilon {guarantee.epsilon:.3g} {whom}, delta {guarantee.delta:g}"
+            return epsilon if guarantee.finite else f"no finite epsilon {whom}"
     return ""
 
 
-def sound_epsilon(records: list[Record]) -> Answer:
-    """Give the epsilon of a plan that was accounted soundly, or the word none."""
-    (held,) = records[0]["guarantees"]
-    return Answer(held["epsilon"] if held["finite"] else "none", guarantee=sound(records[0]))
+def sound_epsilon(records: Sequence[GuaranteeRecord]) -> Measurement:
+    """Return the epsilon of a plan that was accounted soundly, or the word none."""
+    (guarantee,) = _guarantees(records[0])
+    return Measurement(guarantee.epsilon if guarantee.finite else "none", guarantee=guarantee_text(records[0]))
 
 
-def _over_victims(name: str) -> Measure:
+def _over_victims(name: str) -> Callable[[Sequence[AttackScores]], Measurement]:
     """Average a number over the victims of each seed, then over seeds.
 
     The victims of one seed share a network: with several seeds the error is that between their means.
     """
 
-    def measure(records: list[Record]) -> Answer:
-        by_seed = [[float(v[name]) for v in r["per_victim"]] for r in records]
+    def measure(records: Sequence[AttackScores]) -> Measurement:
+        by_seed = [[float(getattr(victim, name)) for victim in record.victims] for record in records]
         values = [value for seed in by_seed for value in seed]
         if not values:
-            return Answer(None)
+            return Measurement(None)
         spread = _spread([float(np.mean(seed)) for seed in by_seed])
         within = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None
         between = None if spread is None else spread / math.sqrt(len(by_seed))
         error = within if between is None or within is None else max(within, between)
-        return Answer(float(np.mean(values)), error, len(values), spread)
+        return Measurement(float(np.mean(values)), error, len(values), spread)
 
     return measure
 
 
-def success(records: list[Record]) -> Answer:
-    """Give the share of victims that were recovered; its error is binomial, at least that of one victim."""
-    hits = [bool(v["success"]) for r in records for v in r["per_victim"]]
-    if not hits:
-        return Answer(None)
-    share, n = float(np.mean(hits)), len(hits)
-    return Answer(share, math.sqrt(max(share * (1 - share), 1 / (4 * n)) / n), n)
+def success(records: Sequence[AttackScores]) -> Measurement:
+    """Return the proportion of victims that were recovered; its error is binomial, at least that of one victim."""
+    hits = [victim.success for record in records for victim in record.victims]
+    return _proportion(float(np.mean(hits)), len(hits)) if hits else Measurement(None)
 
 
-def resilient_by_the_papers_rule(records: list[Record]) -> Answer:
+def candidates(records: Sequence[AttackScores]) -> Measurement:
+    """Return how often the true record was picked out of ten."""
+    picked = [(record.of_ten, len(record.victims)) for record in records if record.of_ten is not None]
+    n = sum(victims for _, victims in picked)
+    return _proportion(sum(rate * victims for rate, victims in picked) / n, n) if picked else Measurement(None)
+
+
+def _proportion(p: float, n: int) -> Measurement:
+    return Measurement(p, math.sqrt(max(p * (1 - p), 1 / (4 * n)) / n), n)
+
+
+def resilient_by_the_papers_rule(records: Sequence[AttackScores]) -> Measurement:
     """Say Y where the unclamped error is 0.6 or more for half of all victims."""
-    far = [v["rmse_unclamped"] >= 0.6 for r in records for v in r["per_victim"]]
-    return Answer(("Y" if np.mean(far) >= 0.5 else "N") if far else None, n=len(far))
+    far = [victim.rmse_unclamped >= 0.6 for record in records for victim in record.victims]
+    return Measurement(("Y" if np.mean(far) >= 0.5 else "N") if far else None, n=len(far))
 
 
-def candidates(records: list[Record]) -> Answer:
-    """Give how often the true record was picked out of ten."""
-    there = [(c["success"], r["victims"]) for r in records for c in r["candidates"] if c["n"] == 10]
-    if not there:
-        return Answer(None)
-    n = sum(victims for _, victims in there)
-    share = sum(success * victims for success, victims in there) / n
-    return Answer(share, math.sqrt(max(share * (1 - share), 1 / (4 * n)) / n), n)
+def value(records: Sequence[ValueRecord]) -> Measurement:
+    """Return a number or a text as it was computed: numbers that are not whole are averaged over seeds."""
+    first = records[0].value
+    if isinstance(first, str | int):
+        return Measurement(first, n=len(records))
+    return _mean([float(record.value) for record in records])
 
 
-def _plain(name: str) -> Measure:
-    def measure(records: list[Record]) -> Answer:
-        values = [r[name] for r in records]
-        if isinstance(values[0], str | int) or values[0] is None:
-            return Answer(values[0], n=len(values))
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-        error = None if spread is None else spread / math.sqrt(len(values))
-        return Answer(float(np.mean(values)), error, len(values), spread)
-
-    return measure
+def seconds(records: Sequence[TimingRecord]) -> Measurement:
+    """Return the mean of the timings."""
+    return _mean([record.seconds for record in records])
 
 
-def _rounds_to(target: float) -> Measure:
+def milliseconds(records: Sequence[TimingRecord]) -> Measurement:
+    """Return the mean of the timings in ms, without an error."""
+    return Measurement(1000 * float(np.mean([record.seconds for record in records])), None, len(records))
+
+
+def learning_rate(records: Sequence[TrainingRecord]) -> Measurement:
+    """Return the learning rate that was used, or the mean of those that were chosen."""
+    return _mean([record.learning_rate for record in records])
+
+
+def rounds(records: Sequence[TrainingRecord]) -> Measurement:
+    """Return the rounds that were trained."""
+    return Measurement(float(np.mean([record.rounds for record in records])), n=len(records))
+
+
+def rounds_to(target: float, records: Sequence[TrainingRecord]) -> Measurement:
     """Count the rounds until the accuracy first reaches the target."""
-
-    def measure(records: list[Record]) -> Answer:
-        firsts = [next((t + 1 for t, a in enumerate(r["curve"]) if a >= target), None) for r in records]
-        there, few = [float(first) for first in firsts if first is not None], len(records) < FEWEST
-        if len(there) < len(firsts):
-            return Answer("not reached", n=len(records), guarantee=sound(records[0]), few=few)
-        spread = _spread(there)
-        error = None if spread is None else spread / math.sqrt(len(there))
-        return Answer(float(np.mean(there)), error, len(there), spread, few=few)
-
-    return measure
+    firsts = [next((t + 1 for t, a in enumerate(record.curve) if a >= target), None) for record in records]
+    reached, few = [float(first) for first in firsts if first is not None], len(records) < FEWEST
+    if len(reached) < len(firsts):
+        return Measurement("not reached", n=len(records), guarantee=guarantee_text(records[0]), few=few)
+    return _mean(reached, few)
 
 
-def _accuracy_after(count: int) -> Measure:
-    """Read the curve after some rounds."""
-
-    def measure(records: list[Record]) -> Answer:
-        if any(len(r["curve"]) < count and not r["diverged"] for r in records):
-            return Answer(None)
-        return _trained(records, [None if r["diverged"] else r["curve"][count - 1] for r in records])
-
-    return measure
+def accuracy_after(count: int, records: Sequence[TrainingRecord]) -> Measurement:
+    """Return the mean accuracy after some rounds; nothing if a run was shorter."""
+    if any(len(record.curve) < count and not record.diverged for record in records):
+        return Measurement(None)
+    return _mean_accuracy(records, [None if record.diverged else record.curve[count - 1] for record in records])
 
 
-def rounds(records: list[Record]) -> Answer:
-    """Give the rounds that were trained."""
-    return Answer(float(np.mean([r["rounds"] for r in records])), n=len(records))
-
-
-MEASURES: dict[str, Measure] = {
+MEASURES: dict[str, Callable[[Any], Measurement]] = {
     "accuracy": accuracy,
     "rounds": rounds,
+    "learning rate": learning_rate,
     "sound epsilon": sound_epsilon,
     "success": success,
     "rmse": _over_victims("rmse"),
@@ -164,20 +183,16 @@ MEASURES: dict[str, Measure] = {
     "gain": _over_victims("gain"),
     "resilient by the paper's rule": resilient_by_the_papers_rule,
     "which of 10": candidates,
-    "value": _plain("value"),
-    "seconds": _plain("seconds"),
-    "learning rate": _plain("learning_rate"),
+    "value": value,
+    "seconds": seconds,
+    "milliseconds": milliseconds,
 }
 
 
-def measured(name: str, records: list[Record]) -> Answer:
+def measured(name: str, records: Sequence[Any]) -> Measurement:
     """Apply a measure by name; `rounds to X` and `accuracy after N` are written with their number."""
     if name.startswith("accuracy after "):
-        return _accuracy_after(int(name.removeprefix("accuracy after ")))(records)
+        return accuracy_after(int(name.removeprefix("accuracy after ")), records)
     if name.startswith("rounds to "):
-        return _rounds_to(float(name.removeprefix("rounds to ")))(records)
-    if name == "milliseconds":
-        answer = MEASURES["seconds"](records)
-        scaled: Any = None if answer.value is None else 1000 * float(answer.value)
-        return Answer(scaled, None, answer.n)
+        return rounds_to(float(name.removeprefix("rounds to ")), records)
     return MEASURES[name](records)

@@ -1,14 +1,13 @@
-"""How much of the paper is done: everything, what two cores do within an hour, or a taste of every cell."""
+"""How much of the paper is done: everything, what two cores do within an hour, or a smoke test of every cell."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gradveil.data.dataset import Dataset
 from gradveil.federation.plan import Plan
 from gradveil.leakage import scenes
 from gradveil.models.networks import AttackNet, Mlp, Model
 from gradveil.privacy.method import Method
-from gradveil.reproduction.works import Attacked
+from gradveil.reproduction.jobs import AttackJob
 from gradveil.runs.presets import PRESETS
 from gradveil.surface import Surface
 
@@ -43,15 +42,14 @@ class Scale:
             "K": self.cohort, "T": self.rounds, "L": self.local_steps, "victims": self.victims,
             "iterations": self.iterations,
         }  # fmt: skip
-        told = ", ".join(f"{name} at most {most:g}" for name, most in bounds.items() if most is not None)
-        return told + (f"; whole: {', '.join(self.whole)}" if self.whole else "")
+        limits = ", ".join(f"{name} at most {most:g}" for name, most in bounds.items() if most is not None)
+        return limits + (f"; whole: {', '.join(self.whole)}" if self.whole else "")
 
     def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
-        """Give the paper's plan for a dataset and method, made as small as the scale says."""
+        """Return the paper's plan for a dataset and method, made as small as the scale says."""
         preset = PRESETS[dataset]
         given = {n: getattr(preset, n) for n in preset.__dataclass_fields__ if n in Plan.__dataclass_fields__}
-        settled = given | {"learning_rate": preset.rates.of(method)} | changes
-        plan = Plan(dataset=dataset, method=method, **settled)
+        plan = Plan(dataset=dataset, method=method, **(given | {"learning_rate": preset.rates.of(method)} | changes))
         return plan if dataset in self.whole else self._smaller(plan)
 
     def _smaller(self, plan: Plan) -> Plan:
@@ -71,22 +69,27 @@ class Scale:
         )
         return "smaller" if cut or self.small else None
 
-    def attacked(self, dataset: str, method: Method, surface: int, **changes: Any) -> Attacked:
-        """Give the paper's attack: a fresh attack network, one local step, one example or a batch of three."""
+    def attack_job(self, dataset: str, method: Method, surface: int, **changes: Any) -> AttackJob:
+        """Return the paper's attack: a fresh attack network, one local step, one example or a batch of three."""
         if method.surface is not Surface.SERVER:
             surface = max(surface, 1)  # the server reads what the client sent: one attack answers for both
-        seen = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
-        plan = scenes.as_paper(seen, Surface(surface), None, None)
-        # A batch of three takes more than three times as long as one example, and gains less from each iteration.
-        most = self.iterations if self.iterations is None or plan.batch == 1 else self.iterations // 2
-        if changes.get("attack") == "gradinv" and most is not None:
-            most *= 20  # its step is one evaluation, an iteration of L-BFGS up to twenty
-        given = {"victims": self.victims, "iterations": most} | changes
-        if most is not None and given["iterations"] is not None:
-            given["iterations"] = min(given["iterations"], most)
+        whole = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
+        plan = scenes.as_paper(whole, Surface(surface), None, None)
         if self.attack is not None:
-            given |= {"attack": self.attack, "iterations": None, "start": None, "distance": None, "beside": False}
-        return Attacked(plan=plan, surface=surface, **given)
+            fixed = {"attack": self.attack, "iterations": None, "start": None, "distance": None, "identify": False}
+            return AttackJob(plan=plan, surface=surface, **({"victims": self.victims} | changes | fixed))
+        limit, asked = self._iterations(changes.get("attack"), plan.batch), changes.get("iterations")
+        most = min((n for n in (limit, asked) if n is not None), default=None)
+        return AttackJob(plan=plan, surface=surface, **({"victims": self.victims} | changes | {"iterations": most}))
+
+    def _iterations(self, attack: str | None, batch: int) -> int | None:
+        """Return the most iterations that an attack on a batch has at this scale."""
+        if self.iterations is None:
+            return None
+        # A batch of three takes more than three times as long as one example, and gains less from each iteration.
+        most = self.iterations if batch == 1 else self.iterations // 2
+        # A step of gradinv is one evaluation, an iteration of L-BFGS up to twenty.
+        return 20 * most if attack == "gradinv" else most
 
 
 SCALES = {
@@ -102,8 +105,3 @@ SCALES = {
         Scale(name="paper"),
     )
 }  # fmt: skip
-
-
-def is_stand_in(dataset: Dataset) -> bool:
-    """Whether a dataset only has the shape of the one that it is named after."""
-    return dataset.name.startswith("stand-in")

@@ -21,7 +21,7 @@ def an_order(plan, **changes):
     given = {
         "plan": plan, "t": 1, "clients": np.array([0, 3]), "node": 0, "nodes": 3, "shape": (12,),
         "classes": ("a", "b", "c"), "columns": ("age (1)", "job (3)"),
-        "params": (np.ones((2, 3), np.float32),), "memory": (np.float32(4.0),),
+        "params": (np.ones((2, 3), np.float32),), "clip_state": (np.float32(4.0),),
         "key": (7, 9),
     }  # fmt: skip
     return Order(**given | changes)
@@ -95,7 +95,7 @@ def test_nothing_but_the_order_and_the_answer_crosses_and_no_record_with_it(fede
     list(rounds(plan, over, server.init(plan, (12,), 3, roots), roots))
     assert len(grid.crossed) == 3
     for _, message, reply in grid.crossed:
-        assert set(message.content) == {"order", "params", "memory"}
+        assert set(message.content) == {"order", "params", "clip_state"}
         words = json.loads(message.content["order"]["json"])
         assert set(words) == {"plan", "t", "clients", "place", "places", "shape", "classes", "columns", "key"}
         assert words["key"] is None

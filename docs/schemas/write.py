@@ -1,0 +1,13 @@
+"""Write the JSON Schemas of what gradveil prints and stores, each made from the dataclass of the record."""
+
+from pathlib import Path
+
+from gradveil.reproduction.cell import CellRecord
+from gradveil.schema import schema_text
+
+SCHEMAS = {"cell": CellRecord}
+"""By file name, without .schema.json."""
+
+if __name__ == "__main__":
+    for name, record in SCHEMAS.items():
+        Path(__file__).with_name(f"{name}.schema.json").write_text(schema_text(record))

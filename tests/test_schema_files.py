@@ -1,0 +1,35 @@
+"""The JSON Schemas under docs/schemas are those of the records, and real output is valid by them."""
+
+import json
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from gradveil.schema import schema_text
+
+FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
+SCHEMAS = runpy.run_path(str(FOLDER / "write.py"))["SCHEMAS"]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_file_is_what_the_dataclass_gives(name):
+    assert (FOLDER / f"{name}.schema.json").read_text() == schema_text(SCHEMAS[name])
+
+
+def test_there_is_no_file_that_no_dataclass_gives():
+    assert {path.name for path in FOLDER.glob("*.json")} == {f"{name}.schema.json" for name in SCHEMAS}
+
+
+def test_the_table_on_standard_output_is_valid_and_a_cell_without_a_verdict_is_not(tmp_path):
+    command = ["table", "accountants", "--scale", "smoke", "--minutes", "0", "--out", tmp_path, "--json"]
+    done = subprocess.run([sys.executable, "-m", "gradveil", *map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(done.stdout)["accountants"]
+    validator = Draft202012Validator(json.loads((FOLDER / "cell.schema.json").read_text()))
+    assert {c["verdict"] for c in cells} == {"agrees", "differs", "not comparable"}
+    assert [error.message for c in cells for error in validator.iter_errors(c)] == []
+    assert [e.message for e in validator.iter_errors(cells[0] | {"verdict": "perhaps"})] != []
