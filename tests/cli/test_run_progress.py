@@ -7,28 +7,34 @@ from gradveil.cli.run_progress import Pace, clock
 SPENT = {"finite": True, "epsilon": 1.5, "threat_model": "server"}
 
 
-def line(t, seconds, spent=None, rounds_left=None):
-    return {"round": t, "seconds": seconds, "accuracy": 0.5, "spent": spent, "rounds_left": rounds_left}
+def line(t, spent=None, rounds_left=None):
+    return {"round": t, "accuracy": 0.5, "spent": spent, "rounds_left": rounds_left}
 
 
 def test_the_first_round_is_not_taken_for_the_pace():
     pace = Pace(rounds=10)
-    assert pace.after(line(0, 60.0)).startswith("measuring, ")
-    assert pace.after(line(1, 2.0)).startswith("16 s left, ")  # 8 rounds of 2 s
-    assert pace.after(line(2, 4.0)).startswith("21 s left, ")  # 7 rounds of 3 s
+    assert pace.after(line(0), now=60.0).startswith("measuring, ")
+    assert pace.after(line(1), now=62.0).startswith("16 s left, ")  # 8 rounds of 2 s
+    assert pace.after(line(2), now=66.0).startswith("21 s left, ")  # 7 rounds of 3 s
+
+
+def test_a_resumed_run_measures_its_own_rounds():
+    pace = Pace(rounds=10)
+    pace.after(line(6), now=100.0)
+    assert pace.after(line(7), now=105.0).startswith("10 s left, ")
 
 
 def test_a_budget_that_ends_sooner_ends_the_estimate_sooner():
     pace = Pace(rounds=100)
-    pace.after(line(0, 9.0))
-    assert pace.after(line(1, 2.0, rounds_left=3)).startswith("6 s left, ")
+    pace.after(line(0), now=9.0)
+    assert pace.after(line(1, rounds_left=3), now=11.0).startswith("6 s left, ")
 
 
 def test_the_epsilon_so_far_stays_until_another_is_computed():
     pace = Pace(rounds=10)
-    assert pace.after(line(0, 1.0, SPENT)).endswith("epsilon 1.50 (server)")
-    assert pace.after(line(1, 1.0)).endswith("epsilon 1.50 (server)")
-    assert pace.after(line(2, 1.0, SPENT | {"epsilon": 1.75})).endswith("epsilon 1.75 (server)")
+    assert pace.after(line(0, SPENT), now=1.0).endswith("epsilon 1.50 (server)")
+    assert pace.after(line(1), now=2.0).endswith("epsilon 1.50 (server)")
+    assert pace.after(line(2, SPENT | {"epsilon": 1.75}), now=3.0).endswith("epsilon 1.75 (server)")
 
 
 @pytest.mark.parametrize(
