@@ -27,9 +27,8 @@ $(VENV)/.ready-dev: $(VENV)/.ready requirements/dev.lock
 
 setup: $(VENV)/.ready  ## make .venv and install gradveil into it
 
-demo: setup  ## train and attack a protected model on scikit-learn's digits, then show one table of the paper
+demo: setup  ## what gradients leak, what protection costs and what it guarantees, on scikit-learn's digits
 	$(BIN)/gradveil run
-	$(BIN)/gradveil table accountants --scale smoke
 
 lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 	$(BIN)/ruff format --check src tests benchmarks tools

@@ -101,7 +101,7 @@ def test_no_part_inherits_from_another():
     assert list(inheritance("gradveil.privacy.adaptive", "class Learned(_Constant): pass")) != []
 
 
-BESIDE_VERBS = {"main", "verbs", "output", "options", "loading"}
+BESIDE_VERBS = {"main", "verbs", "options", "output", "guarantee_output", "round_numbers", "loading"}
 """Modules of the command line that serve several verbs."""
 
 

@@ -48,11 +48,11 @@ def _sentence(error: Exception) -> str | None:
         reason = error.strerror or " ".join(str(error).split()) or type(error).__name__
         return reason if error.filename is None else f"{quoted(error.filename)}: {reason}"
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
-        return f"memory: this needs more than the machine has ({' '.join(str(error).split())[:120] or 'out of memory'})"
+        return f"out of memory ({' '.join(str(error).split())[:120] or 'no more could be allocated'})"
     if isinstance(error, RecursionError):
-        return "the file is nested too deep to be read" if _was_reading(error) else None
+        return "the file is nested too deeply to be read" if _was_reading(error) else None
     if isinstance(error, ValueError) and str(error).startswith("embedded null"):
-        return "a path holds a NUL character, which no file name can"
+        return "a path contains a NUL character, which no file name can"
     if isinstance(error, UnicodeEncodeError):
         return f"text: {error.object[error.start : error.end]!r} cannot be written as UTF-8"
     return None

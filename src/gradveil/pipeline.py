@@ -84,7 +84,7 @@ def run_all(
     keep_truth: bool = False,
     progress: Progress = silent,
 ) -> RunOutcomes:
-    """Carry out several planned runs; all are prepared before the first is trained, so what is refused is refused at once.
+    """Carry out several planned runs, all prepared before the first is trained, so that a refusal comes at once.
 
     attack: at all three surfaces; the records go into the run folders. keep_truth: of a user's own data, keep true
     records beside what was recovered. report: a page for each run, and for several one that compares them.

@@ -85,9 +85,9 @@ def test_bad_questions_are_refused_in_one_sentence(capsys, wrong):
     assert wrong[0].strip("-").replace("-", "_").split("_")[0] in refused(capsys, *given, *wrong)
 
 
-def test_a_terminal_is_told_which_line_to_quote(capsys):
+def test_a_terminal_is_told_which_epsilon_to_report(capsys):
     assert main(["account", "--sigma", "6", "--q", "1", "--steps", "4"]) == 0
-    assert "Quote server" in capsys.readouterr().out
+    assert "Report `server` (or `type2-known`" in capsys.readouterr().out
 
 
 def test_a_plan_meets_its_target_and_hardly_less(capsys):

@@ -124,7 +124,7 @@ def test_another_setting_is_another_record_and_the_same_setting_the_same(capsys,
 def test_without_json_a_table_and_both_files_are_named(capsys, tmp_path):
     assert main([*FRESH, *ANALYTIC, "--victims", "2", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "analytic against non-private on digits: surface 2, released" in said
+    assert "analytic against non-private on digits: surface 2 (released)" in " ".join(said.split())
     for path in (*tmp_path.glob("*.json"), *tmp_path.glob("*.png")):
         assert path.name in "".join(said.split())
 
@@ -171,7 +171,7 @@ BAD = {
         "must be released or arriving at surface 0",
     ),
     "rule": (["--rule", "x"], "rule = 'x'", "default, paper, loss"),
-    "round": (["--round", "1"], "--round", "belongs to a run folder"),
+    "round": (["--round", "1"], "--round", "only for a run folder"),
     "victims": (["--victims", "0"], "victims = 0", "at least 1"),
     "iterations": ([*ANALYTIC, "--iterations", "5"], "iterations", "'analytic' takes no such number"),
     "no iteration": (["--attack", "cpl", "--iterations", "0"], "iterations = 0", "at least 1"),
@@ -234,10 +234,10 @@ def test_in_memory_a_trained_network_still_gives_the_record_away(capsys, runs, r
 UNFIT = {
     "round": (["--round", "7"], "round = 7", "only of 0, 1, 2"),
     "one of two": (["--round", "1,7"], "round = 7", "--watch"),
-    "sigma": (["--sigma", "1"], "--sigma", "already settled"),
-    "dataset": (["--dataset", "digits"], "--dataset", "already settled"),
-    "method": (["--method", "fed-cdp"], "--method", "already settled"),
-    "local steps": (["--local-steps", "1"], "--local-steps", "already settled"),
+    "sigma": (["--sigma", "1"], "--sigma", "has its plan"),
+    "dataset": (["--dataset", "digits"], "--dataset", "has its plan"),
+    "method": (["--method", "fed-cdp"], "--method", "has its plan"),
+    "local steps": (["--local-steps", "1"], "--local-steps", "has its plan"),
     "readings": (["--readings", "2"], "--readings", "--round"),
     "network": (["--network", "mlp"], "network = 'mlp'", "the network it trained"),
     "view": (["--view", "arriving"], "view = 'arriving'", "at surface 2"),

@@ -168,7 +168,7 @@ def test_a_plan_beyond_the_memory_is_refused_with_the_numbers_before_anything_is
 
 def test_a_plan_that_fits_is_counted_below_what_it_holds_and_above_its_shards():
     from gradveil import dataset, plan
-    from gradveil.federation.footprint import clip_state, needed
+    from gradveil.federation.footprint import memory, needed
 
     data = dataset("synthetic")
     made = plan("synthetic", "fed-cdp", clients=5, cohort=3, client_size=20, batch=4, rounds=2, local_steps=7)
@@ -176,7 +176,7 @@ def test_a_plan_that_fits_is_counted_below_what_it_holds_and_above_its_shards():
     drawn = made.model.init(jax.random.key(0), data.shape, len(data.classes))
     count = sum(int(np.prod(leaf.shape)) for leaf in drawn)
     assert list(parts.values())[:5] == [12 * count, 2 * 4 * 3 * count, 4 * 4 * count, 2 * 4 * 5 * 20, 8 * 2 * 7]
-    assert clip_state() > 2**28
+    assert memory() > 2**28
 
 
 PLACES = {"a file": "file/run", "a name too long": "n" * 300, "a path too long": "d/" * 3000 + "run"}

@@ -64,8 +64,8 @@ def test_resume_with_another_port_listens_there(run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("plan.toml",), "plan = 'plan.toml': --resume goes on with the plan of 'run'"),
-        (("--nodes", "north,west"), "nodes = 'north,west': --resume goes on with north,east"),
+        (("plan.toml",), "plan = 'plan.toml': --resume continues the plan of 'run'"),
+        (("--nodes", "north,west"), "nodes = 'north,west': --resume continues with north,east"),
         (("--nodes", "east,north"), "nodes = 'east,north'"),
         (("--deadline", "0"), "deadline = 0.0"),
     ],
@@ -134,7 +134,7 @@ def test_a_policy_is_printed_as_it_was_asked_for(here, capsys):
 @pytest.mark.parametrize("method", ["non-private", "fed-sdp", "fed-alpha-cdp"])
 def test_the_demonstration_does_not_start_what_its_nodes_would_refuse(here, capsys, method):
     assert main(["federate", "demo", "--method", method, "--out", "run"]) == 2
-    assert "strict policy" in capsys.readouterr().err
+    assert "policy of the demonstration's nodes forbids it" in capsys.readouterr().err
     assert not (here / "run").exists()
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 HEAVY = ("jax", "numpy", "scipy", "sklearn", "matplotlib", "dp_accounting", "flwr", "uvicorn")
-VERBS = ("run", "attack", "account", "plan", "report", "serve", "data list", "list", "bench", "federate demo")
+VERBS = ("run", "attack", "account", "plan", "report", "serve", "table", "data list", "list", "bench", "federate demo")
 
 
 def imported(*arguments):
@@ -21,7 +21,7 @@ def imported(*arguments):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("what", ["methods", "attacks", "decays", "threats", "datasets"])
+@pytest.mark.parametrize("what", ["methods", "attacks", "decays", "threats", "datasets", "tables"])
 def test_listing_names_imports_nothing_heavy(what):
     assert imported("list", what) == [0, []]
 
@@ -34,6 +34,10 @@ def test_a_mistyped_option_is_refused_before_anything_heavy_is_imported(verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_imports_nothing_heavy(verb):
     assert imported(*verb.split(), "--help") == [0, []]
+
+
+def test_the_list_of_commands_imports_nothing_heavy():
+    assert imported("--help") == [0, []]
 
 
 def test_the_check_sees_what_a_command_that_works_imports():

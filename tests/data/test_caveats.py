@@ -72,30 +72,30 @@ def test_the_card_says_it_before_the_epsilon_and_first_of_what_is_not_covered(ru
     assert text.index("The encoding") < text.index("at delta")
 
 
-def test_the_page_says_it_before_the_epsilon_and_first_of_what_to_mind(run):
+def test_the_page_says_it_before_the_epsilon_and_first_of_the_caveats(run):
     text = (run / "report.html").read_text()
     guarantee = text[text.index("What is guaranteed") :]
     assert guarantee.index("The encoding") < guarantee.index("at delta")
-    assert _says_it(re.search(r"Mind:</p><ul><li>(.*?)</li>", guarantee).group(1))
-    assert "apart from what was taken from the records themselves" in text
+    assert _says_it(re.search(r"Caveats:</p><ul><li>(.*?)</li>", guarantee).group(1))
+    assert "except for what was taken from the records without noise" in text
 
 
 def test_the_terminal_says_it_above_the_table(run, capsys):
     command = ["run", "--dataset", str(run.parent / "own.csv"), "--target", "outcome", *FLAGS, "--dry-run"]
     assert main(command) == 0
-    lines = capsys.readouterr().out.splitlines()
-    mind = next(i for i, line in enumerate(lines) if line.startswith("Mind first:"))
-    assert _says_it(lines[mind])
-    assert lines[mind + 1].startswith("Guarantees of")
+    out = capsys.readouterr().out
+    caveat, table = out.index("Caveat: "), out.index("Guarantees of")
+    assert caveat < table
+    assert _says_it(" ".join(out[caveat:table].split()))
 
 
 def test_a_guarantee_that_is_not_finite_still_says_why(run, capsys, tmp_path):
     place = str(run.parent / "own.csv")
     command = ["run", "--dataset", place, "--target", "outcome", "--method", "non-private", *FLAGS]
     assert main([*command, "--out", str(tmp_path / "bare")]) == 0
-    said = capsys.readouterr().out
-    assert f"there is no finite guarantee. {NO_NOISE}" in said
-    assert f"no finite epsilon holds. {NO_NOISE}" in (tmp_path / "bare" / "report.html").read_text()
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"No finite epsilon against any adversary: {NO_NOISE}" in said
+    assert f"no finite epsilon. {NO_NOISE}" in (tmp_path / "bare" / "report.html").read_text()
     assert main([*command, "--max-epsilon", "3", "--out", str(tmp_path / "never")]) == 2
     assert NO_NOISE in capsys.readouterr().err
 

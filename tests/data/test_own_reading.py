@@ -94,7 +94,7 @@ def _numbers(n=60, **changes):
     [
         (_numbers(r17="1O"), r"line 19 of \S+t\.csv has '1O' in the column 'age', whose other values are numbers: "),
         (_numbers(r17="inf"), r"line 19 of \S+t\.csv has 'inf' in the column 'age'"),
-        (_numbers(r3="x", r5="y"), "line 5 .* has 'x' in the column 'age'.* and 1 more cells are no numbers"),
+        (_numbers(r3="x", r5="y"), "line 5 .* has 'x' in the column 'age'.* and 1 more cells are not numbers"),
         (_numbers(**{f"r{i}": "none" for i in range(0, 60, 3)}), "line 2 .* has 'none' in the column 'age'"),
         (_numbers(r7='"7,5"'), r"'age' .* with a comma \('7,5' in line 9\)"),
         ([f'"{i},{i:03}",red,{i % 2}' for i in range(60)], r"'age' .* with a comma \('0,000' in line 2\)"),

@@ -108,7 +108,7 @@ def test_a_page_stands_alone_and_tells_everything_in_words_too(runs, name):
     assert "url(http" not in text
     assert len(text) < 5_000_000
     assert "What is guaranteed" in text
-    assert "How to run it again" in text
+    assert "Reproduce this run" in text
 
 
 def test_every_run_ends_with_its_page_and_card(runs):
@@ -122,7 +122,7 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
     held = run.guarantee
     assert held.finite
     assert f"epsilon {held.epsilon:.3g} at delta 1e-05, for one example" in text
-    assert "a curious server" in text
+    assert "an honest-but-curious server" in text
     assert all(caveat.split(";")[0] in text for caveat in held.caveats)
     assert "not a guarantee" in text
     assert "budget" in text  # the line of --max-epsilon
@@ -130,14 +130,14 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
 
 def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
     protected, bare = (words.headline(evidence.gather(runs / name)) for name in ("digits", "bare"))
-    assert "a strong promise" in protected or "a moderate promise" in protected
-    assert "no mathematical promise" in bare
-    assert "learned something of the data" in bare
+    assert "a strong guarantee" in protected or "a moderate guarantee" in protected
+    assert "no privacy guarantee" in bare
+    assert "recovered part of the data" in bare
 
 
 @pytest.mark.parametrize(
     ("interval", "said"),
-    [((-0.2, 0.4), "could not be told"), ((-0.2, 0.0), "learned no more than a guess without gradients")],
+    [((-0.2, 0.4), "too few victims to tell"), ((-0.2, 0.0), "recovered no more than a guess that reads no gradient")],
 )
 def test_a_headline_calls_it_nothing_only_if_the_interval_of_the_gain_ends_near_zero(runs, interval, said):
     run = evidence.gather(runs / "digits")

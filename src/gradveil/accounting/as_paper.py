@@ -16,7 +16,7 @@ Accountant = Callable[[Steps, float], float]
 PAPER: dict[str, Accountant] = {"base": base, "advanced": advanced_standard, "zcdp": zcdp, "moments": moments}
 ACCOUNTANTS: dict[str, Accountant] = {**PAPER, "rdp": rdp, "pld": pld}
 
-LABEL = "as the paper accounts; not a guarantee"
+LABEL = "by the paper's accounting; not a guarantee"
 USED = "q = B / |D_i|, the rate behind the paper's printed figures"
 FORMULA = "q = B K / |D|, the paper's own formula"
 CLIENTS = "q = K / N and one step more than rounds, as the paper's tables count them"

@@ -1,45 +1,44 @@
-"""The sentences that belong to an epsilon: what it assumes, or why none is finite."""
+"""The sentences that belong to an epsilon: what it assumes, and why none is finite."""
 
-NO_NOISE = "Nothing hides a unit: no noise is added, or units are not clipped."
+NO_NOISE = "No noise is added, or gradients are not clipped."
 DATA_DEPENDENT = (
-    "The noise is scaled to the private gradients (l2-max), so its variance reveals them at any sigma; "
+    "The noise is scaled to private gradient norms (l2-max), so its variance leaks them at any sigma; "
     "see docs/soundness.md."
 )
-UNSOUND_CLIP = "The clip declares (sound = False) that its bound follows private values, so no noise is large enough."
-RAW_AT_SERVER = "Noise is added only at the server, which sees every update without it."
-RAW_COUNT = "The clip's counts reach the server without noise; only their sum is noised."
-RAW_IN_CLIENT = "Noise is added only after local training, so the gradients inside a client are not protected."
+UNSOUND_CLIP = "The clip declares that its bound is learned from private values, so no noise is large enough."
+RAW_AT_SERVER = "The server adds the noise, so it sees every update without noise."
+RAW_COUNT = "The server receives the adaptive clip's counts without noise; noise is added only to their sum."
+RAW_IN_CLIENT = "Noise is added only after local training, so gradients inside a client are unprotected."
 IN_MEMORY = (
-    "Un-noised example gradients exist in the client's memory until they are summed; an adversary who reads that "
-    "memory is not covered."
+    "Gradients without noise exist in the client's memory until they are summed; reading them there is not covered."
 )
 NOT_HIDDEN = (
-    "Secret cohort sampling amplifies nothing here: the models may reveal whether a client participated, by its other "
-    "records or by the noise that it adds."
+    "Secret sampling of clients lowers epsilon only where it is proven to: here a client's other records or its own "
+    "noise may show in the models whether it took part."
 )
 OWN_NOISE = (
-    "A client that is left out is assumed to send its noise and nothing else; that it is missing altogether, noise "
-    "included, may be noticed."
+    "Neighbors are zero-out: a client that is left out still adds its noise and contributes zero; that it is absent, "
+    "noise included, may be seen."
 )
-REPLACEMENT = "Sampling with replacement may put a record into a batch B times, which is assumed here."
+REPLACEMENT = "Sampling with replacement may put a record into a batch B times; that worst case is assumed."
 CUT = (
-    "delta is smaller than the chance that one of the Poisson batches is truncated (1e-15 each), so no finite epsilon "
-    "holds."
+    "delta is smaller than the chance that a Poisson batch is truncated (1e-15 per batch), so no epsilon can be given."
 )
 NOISE_ENDS = (
-    "There is so little noise that its cut-off at 9 standard deviations may reveal a unit, so no finite epsilon holds."
+    "There is too little noise: generated noise ends at 9 standard deviations, and the chance that this shows does not "
+    "fit into delta."
 )
-UNKNOWN_BATCH = "How many records of a client a batch can hold is not known: give the batch size or the client's size."
+UNKNOWN_BATCH = "How many records of a client a batch can hold is unknown: give the batch size or the client's size."
 COPIES = "Some records are held by several clients; every copy is counted."
 PRESUMED = (
-    "assumes that a round without the client looks like a round without the record, which is false if the client has "
-    "other records; not a guarantee"
+    "presumes that a round without the client looks like a round without the record, which the client's other records "
+    "contradict; not a guarantee"
 )
 CENTRAL_IS_NO_TARGET = (
-    "that a secret cohort hides a single example is assumed, not proved; use central-visible, which is proved"
+    "that secret sampling of clients hides a single example is presumed, not proven; use central-visible, which is"
 )
 
 
 def trusted(parts: tuple[str, ...]) -> str:
-    """Name the custom parts whose claims were not proved."""
-    return f"Custom parts were trusted, not proved: {', '.join(parts)}. It holds only if they do as they declare."
+    """Name the parts whose claims were not proved."""
+    return f"Your own parts were trusted, not proved: {', '.join(parts)}. If one breaks its claim, nothing holds."

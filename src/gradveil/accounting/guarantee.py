@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 SEEDED = (
-    "Noise and sampling come from a seed: whoever knows the seed can subtract the noise, and whoever sees two runs "
-    "with one seed on data that differ in a record gets the bare gradient by differencing them. This holds only "
-    "against those who know no seed and see one run."
+    "Noise and sampling come from a seed: this holds only against those who do not know the seed and see one run. Who "
+    "knows it can subtract the noise; two runs with one seed on data that differ in a record reveal its gradient."
 )
-PARAMETERS_ONLY = "It covers the released parameters, not the metrics, leaks and reports kept in the run folder."
-SEARCH = "Choosing settings by looking at the data (learning rate, C, sigma) is not covered."
+PARAMETERS_ONLY = "It covers the released parameters, not the metrics, recorded leaks and reports in the run folder."
+SEARCH = "Tuning settings on the data (learning rate, C, sigma) is not covered."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

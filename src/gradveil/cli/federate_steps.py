@@ -36,12 +36,12 @@ def say(sentence: str) -> None:
 def run_folder(out: Path | None, plan_file: Path | None, resume: bool) -> Path:
     """Return the folder of a run that is new, or that is to be gone on with."""
     if out is None:
-        raise BadInput("out: name the run folder")
+        raise BadInput("--out: a run folder is needed")
     there = (out / store.PLAN).exists()
     if resume and not there:
-        raise BadInput(f"out = {str(out)!r}: holds no run to go on with")
+        raise BadInput(f"out = {str(out)!r}: holds no run to continue")
     if there and not resume:
-        raise BadInput(f"out = {str(out)!r}: already holds a run; add --resume to go on with it, or name a new folder")
+        raise BadInput(f"out = {str(out)!r}: already holds a run; add --resume to continue it, or give a new folder")
     return out
 
 
@@ -66,7 +66,7 @@ def checked_keys(folder: Path) -> Path:
 
     for name in (credentials.CA, credentials.SERVER, credentials.SERVER_KEY):
         if not (folder / name).exists():
-            raise BadInput(f"keys = {str(folder)!r}: holds no {name}; make it with `gradveil federate keys`")
+            raise BadInput(f"keys = {str(folder)!r}: has no {name}; make it with `gradveil federate keys`")
     return folder.resolve()
 
 
@@ -99,15 +99,15 @@ def _print_settings(home: Path) -> None:
 
 
 def take_up(folder: Path, plan_file: Path | None, nodes: tuple[str, ...] | None, changes: dict[str, Any]) -> None:
-    """Go on with a run by other settings; its plan and its nodes decide who holds what, and stay."""
+    """Continue a run with other deadlines and limits; its plan and its nodes stay as they are."""
     from gradveil.deployment import conductor
 
     held = conductor.settings(folder)
     if plan_file is not None:
-        raise BadInput(f"plan = {str(plan_file)!r}: --resume goes on with the plan of {str(folder)!r}; leave it out")
+        raise BadInput(f"plan = {str(plan_file)!r}: --resume continues the plan of {str(folder)!r}; leave it out")
     if nodes is not None and nodes != held.nodes:
         raise BadInput(
-            f"nodes = {','.join(nodes)!r}: --resume goes on with {','.join(held.nodes)}, who hold the shards"
+            f"nodes = {','.join(nodes)!r}: --resume continues with {','.join(held.nodes)}, which hold the shards"
         )
     store.write_json(folder / conductor.SETTINGS, codec.encode(replace(held, **changes)))
 
@@ -119,7 +119,7 @@ def serve(places: "ServerPlaces", folder: Path, as_json: bool) -> None:
 
     federation = conductor.settings(folder)
     if conductor.unbounded(store.read_plan(folder), federation):
-        say("the plan bounds no update, so one node can ruin the model; --max-update-norm sets a limit")
+        say("the plan does not clip updates, so one node can ruin the model; set a limit with --max-update-norm")
     with _terminated(), crew(places.state / "logs", places.state / "flwr") as hands:
         supervisor.open_server(hands, places, federation.nodes, say)
         _train(hands, places, folder)

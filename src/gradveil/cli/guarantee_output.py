@@ -35,7 +35,7 @@ def show_presumed(figures: Sequence[PresumedEpsilon]) -> None:
     """Print what some would report, and why it is not a guarantee."""
     for figure in figures:
         epsilon = "no finite epsilon" if figure.epsilon is None else f"epsilon {figure.epsilon:.3g}"
-        say(f"Not a guarantee: {epsilon} for one {figure.unit} against {figure.threat_model}, {figure.label}.")
+        say(f"{epsilon.capitalize()} for one {figure.unit} against {figure.threat_model} {figure.label}.")
 
 
 def _row(held: GuaranteeRecord) -> tuple[str, str]:

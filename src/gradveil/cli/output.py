@@ -110,6 +110,6 @@ def bar(label: str, total: int, done: int) -> Iterator[Any]:
         TextColumn("left"),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(label, total=total, completed=done, note="")
         yield lambda note, steps=1: progress.update(task, advance=steps, note=note)

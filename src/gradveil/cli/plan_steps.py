@@ -2,14 +2,12 @@
 
 from typing import Any
 
-import typer
-
 from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
 from gradveil.accounting.threats import is_presumption
 from gradveil.calibration.query import Query
 from gradveil.calibration.solver import MOST_ROUNDS, Target, curve, solve_decay, solve_rounds, solve_sigma
 from gradveil.cli.account_steps import check
-from gradveil.cli.output import emit_json, table
+from gradveil.cli.output import emit_json, say, table
 from gradveil.errors import BadInput
 from gradveil.fields import real
 from gradveil.names import pick
@@ -62,14 +60,14 @@ def _show(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return emit_json(answer)
     held = answer["guarantee"]
-    typer.echo(
-        f"sigma {answer['sigma']:.4g} ({answer['decay']}, {answer['sigma_last']:.4g} in the last step) over "
-        f"{answer['rounds']} rounds of {answer['local_steps']} steps: epsilon {held['epsilon']:.4g} at delta "
-        f"{held['delta']:g} for one {held['unit']}, threat model {held['threat_model']}, {held['adjacency']}."
+    say(
+        f"sigma {answer['sigma']:.4g} ({answer['decay']}, {answer['sigma_last']:.4g} in the last step), "
+        f"{answer['rounds']} rounds of {answer['local_steps']} local steps: epsilon {held['epsilon']:.4g} at delta "
+        f"{held['delta']:g} for one {held['unit']} against {held['threat_model']} ({held['adjacency']} neighbors)."
     )
     rows = [[str(p["rounds"]), f"{p['guarantee']['epsilon']:.4g}"] for p in answer["curve"]]
-    table("Spent by then, same delta and threat model", ["rounds", "epsilon"], rows)
+    table("Epsilon over rounds", ["rounds", "epsilon"], rows)
     if answer["search_ended"]:
-        typer.echo(f"More rounds may fit: the search ends at {MOST_ROUNDS}.")
+        say(f"More rounds may be possible: the search ends at {MOST_ROUNDS}.")
     if answer["paper_rule_sigma_0"] is not None:
-        typer.echo(f"The paper's rule asks for sigma_0 of at least {answer['paper_rule_sigma_0']:.4g}.")
+        say(f"The paper's rule asks for sigma_0 of at least {answer['paper_rule_sigma_0']:.4g}.")

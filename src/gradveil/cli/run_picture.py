@@ -13,21 +13,21 @@ GAP = 6
 LEAST_WIDTH = 16
 
 
-def side_by_side(pictures: list[Array], captions: list[str], screen: Console) -> list[Text] | None:
-    """Return lines of text that show pictures [h, w, c] next to each other below their captions.
+def side_by_side(pictures: list[Array], captions: list[list[str]], screen: Console) -> list[Text] | None:
+    """Return lines of text that show pictures [h, w, c] next to each other, below lines of a caption for each.
 
     None where that cannot be shown: no terminal, one that cannot print blocks, or too narrow a one.
     """
     scale = max(1, -(-LEAST_WIDTH // pictures[0].shape[1]))
     wide = pictures[0].shape[1] * scale + GAP
-    room = len(pictures) * wide <= screen.width and max(map(len, captions)) < wide
+    room = len(pictures) * wide <= screen.width and max(len(text) for line in captions for text in line) < wide
     if not screen.is_terminal or not room or not _prints(screen, HALF_BLOCK + SHADES):
         return None
     colors = screen.color_system in ("256", "truecolor") and not screen.no_color
     drawn = [(half_blocks if colors else shades)(enlarged(one, scale)) for one in pictures]
     gap = Text(" " * GAP)
-    heads = Text("".join(caption.ljust(wide) for caption in captions).rstrip())
-    return [heads, *(gap.join(parts) for parts in zip(*drawn, strict=True))]
+    heads = [Text("".join(text.ljust(wide) for text in line).rstrip()) for line in captions]
+    return [*heads, *(gap.join(parts) for parts in zip(*drawn, strict=True))]
 
 
 def _prints(screen: Console, text: str) -> bool:

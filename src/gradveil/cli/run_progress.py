@@ -1,9 +1,10 @@
 """Progress of training on standard error: what is going on, the time left, accuracy and the epsilon so far."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -16,30 +17,31 @@ COMPILING = "compiling the first round"
 
 @dataclass(slots=True)
 class Pace:
-    """How long rounds take, by the rounds of this process that compiled nothing: all but the first.
+    """How long rounds take by the clock, from the end of the first, which compiled, to the end of the last.
 
+    rounds: of the whole plan. first, measured: when the first round of this process ended, and rounds since then.
     spent: the last epsilon that was accounted, since not every round is.
     """
 
     rounds: int
-    seconds: list[float] = field(default_factory=list)
+    first: float | None = None
+    measured: int = 0
     spent: GuaranteeRecord | None = None
 
-    def after(self, line: RoundLine) -> str:
-        """Say how things stand after a round: accuracy, epsilon so far and the time left."""
-        self.seconds.append(line.seconds)
+    def after(self, line: RoundLine, now: float) -> str:
+        """Say how things stand after a round that ended now, in seconds: time left, accuracy and epsilon so far."""
         self.spent = line.spent or self.spent
-        return f"{self._left(line)}, {run_summary.note(replace(line, spent=self.spent))}"
+        note = run_summary.note(replace(line, spent=self.spent))
+        if self.first is None:
+            self.first = now
+            return f"measuring, {note}"
+        self.measured += 1
+        return f"{clock(self._to_come(line) * (now - self.first) / self.measured)} left, {note}"
 
-    def _left(self, line: RoundLine) -> str:
-        """Return the time that the rounds to come take at the mean pace; a budget may allow fewer of them."""
-        measured = self.seconds[1:]
-        if not measured:
-            return "measuring"
-        to_come = self.rounds - line.round - 1
-        if line.rounds_left is not None:
-            to_come = min(to_come, line.rounds_left)
-        return f"{clock(to_come * sum(measured) / len(measured))} left"
+    def _to_come(self, line: RoundLine) -> int:
+        """Return how many rounds are left; a budget may allow fewer than the plan."""
+        planned = self.rounds - line.round - 1
+        return planned if line.rounds_left is None else min(planned, line.rounds_left)
 
 
 def clock(seconds: float) -> str:
@@ -66,6 +68,6 @@ def training(label: str, rounds: int, done: int) -> Iterator[Callable[[RoundLine
         TextColumn("{task.fields[note]}"),
     )
     pace = Pace(rounds)
-    with Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         task = progress.add_task(label, total=rounds, completed=done, note=COMPILING)
-        yield lambda line: progress.update(task, advance=1, note=pace.after(line))
+        yield lambda line: progress.update(task, advance=1, note=pace.after(line, time.perf_counter()))

@@ -27,36 +27,37 @@ def show(folders: list[Path], page: Path) -> None:
     _show_cost(runs)
     _show_guarantee(protected, runs[1:])
     typer.echo(f"\nReport with all attacks: {page}")
-    typer.echo(f"Run folders:             {page.parent}")
 
 
 def _show_leak(bare: Evidence, protected: Evidence, open_: Shown, shut: Shown) -> None:
     """Show the first attacked record and its two reconstructions, then how many of all victims were reconstructed."""
-    n, batch = open_.record.victims, shut.record.batch
-    say("WHAT LEAKS: an attacker reads gradients during local training and rebuilds the data.")
+    n, method = open_.record.victims, protected.method
+    say("WHAT LEAKS: an attacker who reads gradients in training rebuilds the data.")
     _show_record(protected, open_, shut)
     say(
         f"Rebuilt (RMSE at most 0.1): {_successes(open_.record)} victims without protection, {_successes(shut.record)} "
-        f"under {protected.method}, which shows only the noisy gradient of a batch of {batch}. "
-        f"Picked out of 10 candidates: {_picked(open_.record)} without protection, {_picked(shut.record)} under "
-        f"{protected.method}; guessing gives {n / 10:g} of {n}."
+        f"under {method} (noisy gradient of {shut.record.batch} records). Picked out of 10 candidates: "
+        f"{_picked(open_.record)} without, {_picked(shut.record)} under {method}, {n / 10:g} of {n} by chance."
     )
 
 
 def _show_record(protected: Evidence, open_: Shown, shut: Shown) -> None:
-    """Show one record as pictures, and its errors in words."""
+    """Show one record and its reconstructions as pictures; in words where the terminal shows none."""
     one, other = open_.exhibit, shut.exhibit
     if one is None or other is None or not one.is_image:
         return
     pictures = [one.truth[0], one.guesses[0, -1], other.guesses[0, -1]]
     captions = ["true record", "no protection", f"under {protected.method}"]
+    errors = ["", f"RMSE {one.errors[0]:.3f}", f"RMSE {other.errors[0]:.3f}"]
     screen = console()
-    for line in side_by_side(pictures, captions, screen) or []:
+    lines = side_by_side(pictures, [captions, errors], screen)
+    for line in lines or []:
         screen.print(line, no_wrap=True, overflow="ignore", crop=False)
-    say(
-        f"Error (RMSE) of the first record: {one.errors[0]:.3f} without protection, {other.errors[0]:.3f} under "
-        f"{protected.method}; {other.prior_errors[0]:.3f} for a guess that reads no gradient."
-    )
+    if lines is None:
+        say(
+            f"Error (RMSE) of the first record: {one.errors[0]:.3f} without protection, {other.errors[0]:.3f} under "
+            f"{protected.method}; {other.prior_errors[0]:.3f} for a guess that reads no gradient."
+        )
 
 
 def _successes(record: AttackRecord) -> str:
@@ -74,7 +75,7 @@ def _show_cost(runs: list[Evidence]) -> None:
     baseline, n = results[0].majority_baseline, results[0].test_examples
     rows.append(["majority-class baseline", right(baseline, n), f"{baseline:.1%}"])
     typer.echo("")
-    table("WHAT PROTECTION COSTS: accuracy on test examples", ["method", "right", "95% interval"], rows)
+    table("WHAT PROTECTION COSTS: accuracy on test examples", ["method", "right", "accuracy (95% interval)"], rows)
 
 
 def _percent(result: RunResult) -> str:
@@ -90,4 +91,4 @@ def _show_guarantee(protected: Evidence, others: list[Evidence]) -> None:
         if run.guarantee is not None and not run.guarantee.finite:
             say(f"{run.method}: no finite epsilon. {words.reason(run.guarantee)}")
     if protected.guarantee is not None and protected.guarantee.noise_source == "seeded":
-        say("The noise of this demonstration is seeded, so that it can be repeated; use --noise-source secret.")
+        say("Noise is seeded here, to be repeatable; for real data use --noise-source secret.")

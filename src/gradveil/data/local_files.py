@@ -85,7 +85,7 @@ def store(path: Path, content: bytes) -> None:
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
         raise BadInput(
-            f"{path.parent} cannot be written ({error.strerror}); name another cache folder in GRADVEIL_CACHE"
+            f"{path.parent} cannot be written ({error.strerror}); set GRADVEIL_CACHE to another folder"
         ) from error
     try:
         with os.fdopen(handle, "wb") as file:

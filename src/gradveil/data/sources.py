@@ -58,13 +58,13 @@ def load(
     name = locate(name)
     if _is_path(name):
         if train_all:
-            raise BadInput(f"train_all: only mnist has a validation split to train on, and {name} is not it")
+            raise BadInput(f"train_all: only mnist has a validation split, not {name}")
         return user_data.load(Path(os.path.expanduser(name)), target, progress)
     source = named(name)
     if target is not None:
-        raise BadInput(f"a target column is only for a CSV file, and {name} is a built-in dataset: leave it out")
+        raise BadInput(f"--target is only for CSV files; {name} is a built-in dataset, so leave it out")
     if train_all and name != "mnist":
-        raise BadInput(f"train_all: only mnist has a validation split to train on, and {name} is not it")
+        raise BadInput(f"train_all: only mnist has a validation split, not {name}")
     match name:
         case "cancer":
             return tabular_datasets.cancer()
@@ -155,7 +155,7 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadInput(f"the folder {folder} cannot be made ({error.strerror})") from error
+        raise BadInput(f"the folder {folder} cannot be created ({error.strerror})") from error
 
 
 def _is_path(name: str) -> bool:
@@ -188,7 +188,7 @@ def _nowhere(source: Source, data_dir: Path | None, failures: str) -> BadInput:
     files = ", ".join(forms[0].name for forms in source.files)
     return BadInput(
         f"the dataset {source.name} was not found in {searched}, {failures}; put {files} into a folder "
-        f"{source.name} and name the folder above it with --data-dir or GRADVEIL_DATA"
+        f"{source.name} and give its parent folder by --data-dir or GRADVEIL_DATA"
     )
 
 

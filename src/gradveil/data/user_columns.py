@@ -104,7 +104,7 @@ def _refuse_almost_numbers(table: CsvTable, name: str, column: Texts, stray: Arr
             f"the column {name!r} of {table.path} writes numbers with a comma ({cell!r} in line {line}): write them "
             "with a decimal point, and nothing between thousands"
         )
-    others = f", and {cells - 1} more cells are no numbers" if cells > 1 else ""
+    others = f", and {cells - 1} more cells are not numbers" if cells > 1 else ""
     raise BadInput(
         f"line {line} of {table.path} has {cell!r} in the column {name!r}, whose other values are numbers{others}: "
         "write a number, leave the cell empty if it is unknown, or write all values as words if they are categories"
@@ -126,8 +126,8 @@ def levels(table: CsvTable, name: str, column: Texts, train: Array) -> tuple[str
         )
     if 2 * len(names) > rows:
         raise BadInput(
-            f"{what}, so it names the rows rather than describes them: remove it, or write plain numbers (without "
-            "units or signs of a currency) if it is a quantity"
+            f"{what}, so it identifies rows instead of describing them: remove it, or write plain numbers (without "
+            "units or currency signs) if it is a quantity"
         )
     if len(names) > MOST_LEVELS or ROWS_A_LEVEL * len(names) > rows:
         raise BadInput(

@@ -49,7 +49,7 @@ def read(path: Path, target: str | None, progress: Progress) -> CsvTable:
     header, separator, more = _header(path)
     names = ", ".join(header)
     if target is None:
-        raise BadInput(f"target: name with --target the column of {path} to predict; its columns are {names}")
+        raise BadInput(f"--target: name the column of {path} to predict; its columns are {names}")
     if target not in header:
         raise BadInput(f"{path} has no column {target!r}; its columns are {names}")
     if len(header) < 2:
@@ -87,7 +87,7 @@ def line_of(table: CsvTable, row: int) -> int:
         for record, (line, _) in enumerate(records):
             if record == table.records[row]:
                 return line
-    raise BadInput(f"{table.path} was changed while it was read")
+    raise BadInput(f"{table.path} was changed while it was being read")
 
 
 def _header(path: Path) -> tuple[list[str], str, bool]:

@@ -33,7 +33,7 @@ def load(path: Path, target: str | None, progress: Progress = lambda share: None
     if kind == ".csv":
         return _csv(path, target, progress)
     if target is not None:
-        raise BadInput(f"a target column is only for a CSV file, and {path} is not one: leave it out")
+        raise BadInput(f"--target is only for CSV files; {path} is not one, so leave it out")
     x, labels, notes = user_images.read(path) if kind == "folder" else user_npz.read(path)
     y, classes = number(labels, str(path))
     train, test = (part(x, y, records) for records in quarter(y))
@@ -48,10 +48,10 @@ def _kind(path: Path) -> str:
     ending = path.suffix.lower()
     if path.is_dir():
         if ending in (".csv", ".npz"):
-            raise BadInput(f"{path} is a folder, and a name with {ending} must be that of a file")
+            raise BadInput(f"{path} is a folder; a name ending in {ending} must be a file")
         return "folder"
     if not path.is_file():
-        raise BadInput(f"{path} is a pipe, a socket or a device, and data is read from files and folders only")
+        raise BadInput(f"{path} is a pipe, a socket or a device; data is read only from files and folders")
     if ending not in (".csv", ".npz"):
         raise BadInput(f"{path} is neither a .csv file, an .npz file nor a folder of images by class")
     return ending
@@ -89,7 +89,7 @@ def number(labels: Sequence[str], name: str) -> tuple[Array, tuple[str, ...]]:
     if len(classes) > len(labels) // 2:
         raise BadInput(
             f"{name} has {len(classes)} different labels in {len(labels)} records: the target must be a class, "
-            "not a quantity or a name of each record"
+            "not a quantity or an identifier of each record"
         )
     index_of = {label: i for i, label in enumerate(classes)}
     return np.array([index_of[label] for label in labels], dtype=np.int32), classes

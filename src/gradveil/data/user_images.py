@@ -69,7 +69,7 @@ def _decode(file: Path, size: tuple[int, int] | None) -> Array:
 
 def _check_size(file: Path, actual: tuple[int, int], wanted: tuple[int, int] | None) -> None:
     if max(actual) > LONGEST_SIDE:
-        raise BadInput(f"{file} has {actual[0]} x {actual[1]} pixels, and a side may have at most {LONGEST_SIDE}")
+        raise BadInput(f"{file} has {actual[0]} x {actual[1]} pixels; a side may have at most {LONGEST_SIDE}")
     if wanted is not None and actual != wanted:
         raise BadInput(
             f"{file} has {actual[0]} x {actual[1]} pixels where the images before it have {wanted[0]} x {wanted[1]}: "

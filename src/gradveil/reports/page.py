@@ -92,8 +92,8 @@ def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[s
 
 
 def _row(held: GuaranteeRecord) -> dict[str, Any]:
-    whom, mind = words.WHOM[held.threat_model], "" if held.finite else words.reason(held)
-    return held.plain() | {"whom": whom, "mind": mind}
+    whom, caveat = words.WHOM[held.threat_model], "" if held.finite else words.reason(held)
+    return held.plain() | {"whom": whom, "caveat": caveat}
 
 
 def _surface(run: Evidence, surface: int) -> dict[str, str]:
@@ -151,11 +151,11 @@ def promise(run: Evidence) -> list[str]:
     )
     whom = words.WHOM[held.threat_model]
     if held.epsilon is None:
-        return [f"Against {whom} no finite epsilon holds. {words.reason(held)}", source]
+        return [f"Against {whom}: no finite epsilon. {words.reason(held)}", source]
     first = "".join(f"{caveat} " for caveat in words.of_data(held))
     return [
         f"{first}Against {whom}: epsilon {held.epsilon:.3g} at delta {held.delta:g}, for one {held.unit}, "
-        f"between neighbours by {held.adjacency}, with {held.sampling}, accounted by {held.accountant}.",
+        f"{held.adjacency} neighbors, with {held.sampling}, accounted by {held.accountant}.",
         source,
     ]
 

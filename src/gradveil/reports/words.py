@@ -8,13 +8,13 @@ from gradveil.reports.evidence import WHERE, Evidence, leaks
 from gradveil.runs.epsilon_records import GuaranteeRecord
 
 WHOM = {
-    "central": "whoever sees only the models",
-    "central-visible": "whoever sees only the models and can tell who took part",
-    "server": "a curious server",
-    "type2-secret": "whoever sees every noised step of training",
-    "type2-known": "whoever sees every noised step and knows who is in each batch",
-    "client-central": "whoever sees only the models, for all records of a client at once",
-    "client-server": "a curious server, for all records of a client at once",
+    "central": "an adversary who sees only the models",
+    "central-visible": "an adversary who sees only the models and can tell which clients took part",
+    "server": "an honest-but-curious server",
+    "type2-secret": "an adversary who sees every noisy gradient of local training",
+    "type2-known": "an adversary who sees every noisy gradient and knows the records of each batch",
+    "client-central": "an adversary who sees only the models, for all records of a client together",
+    "client-server": "an honest-but-curious server, for all records of a client together",
 }
 
 
@@ -35,35 +35,36 @@ def headline(run: Evidence) -> str:
 
 def _learned(run: Evidence) -> str:
     if run.accuracy is None:
-        return f"Under {run.method} nothing is trained yet"
+        return f"No round of {run.method} is trained yet"
     how = "without protection" if run.plan.method.idle else f"under {run.method}"
     so_far = "" if run.result is not None else f" after {len(run.lines)} of {run.plan.rounds} rounds"
-    return f"Trained {how}, the model is right about {run.accuracy:.0%} of unseen examples{so_far}"
+    return f"Trained {how}, the model is right on {run.accuracy:.0%} of the test examples{so_far}"
 
 
 def _promised(run: Evidence) -> str:
     held = run.guarantee
     if held is None:
-        return "what can be promised is settled when training ends"
+        return "the guarantee is computed when training ends"
     whom = WHOM[held.threat_model]
     if held.epsilon is None:
-        return f"no mathematical promise of privacy holds against {whom}"
-    aside = ", apart from what was taken from the records themselves" if of_data(held) else ""
+        return f"it has no privacy guarantee against {whom}"
+    aside = ", except for what was taken from the records without noise" if of_data(held) else ""
     return (
-        f"against {whom}, whether one {held.unit} was there changes the odds of anything that is seen at most "
-        f"{_factor(held.epsilon)} (epsilon {held.epsilon:.3g}, {_strength(held.epsilon)}){aside}"
+        f"against {whom}, adding or removing one {held.unit} changes the probability of any outcome by at most a "
+        f"factor of {_factor(held.epsilon)} (epsilon {held.epsilon:.3g} at delta {held.delta:g}, "
+        f"{_strength(held.epsilon)}){aside}"
     )
 
 
 def _factor(epsilon: float) -> str:
-    return f"{math.exp(epsilon):.3g} times" if epsilon < 7 else f"by e to the power of {epsilon:.3g}"
+    return f"{math.exp(epsilon):.3g}" if epsilon < 7 else f"e^{epsilon:.3g}"
 
 
 def _strength(epsilon: float) -> str:
     """Say what an epsilon of this size is commonly called."""
     if epsilon <= 1:
-        return "a strong promise"
-    return "a moderate promise" if epsilon <= 10 else "a weak promise"
+        return "a strong guarantee"
+    return "a moderate guarantee" if epsilon <= 10 else "a weak guarantee"
 
 
 def _leaked(run: Evidence) -> str:
@@ -73,10 +74,10 @@ def _leaked(run: Evidence) -> str:
     open_ = [WHERE[s] for s, leak in found.items() if leak]
     unclear = [WHERE[s] for s, leak in found.items() if leak is None]
     if open_:
-        return f"our attacks learned something of the data {_listed(open_)}"
+        return f"our attacks recovered part of the data {_listed(open_)}"
     if unclear:
-        return f"whether our attacks learned anything {_listed(unclear)} could not be told"
-    return f"our attacks ({', '.join(WHERE[s] for s in found)}) learned no more than a guess without gradients"
+        return f"there were too few victims to tell whether our attacks recovered anything {_listed(unclear)}"
+    return f"our attacks ({', '.join(WHERE[s] for s in found)}) recovered no more than a guess that reads no gradient"
 
 
 def _listed(places: list[str]) -> str:
@@ -85,21 +86,21 @@ def _listed(places: list[str]) -> str:
 
 
 def outcome(record: AttackRecord) -> str:
-    """Say in a sentence what one attack made of what it read."""
+    """Say in a sentence what one attack recovered."""
     mean, prior = record.mean_rmse, record.prior_rmse
     interval = record.gain_ci
     if interval is None:
-        judged = "one victim is too few to tell it from chance"
+        judged = "one victim is too few to tell this from chance"
     elif record.resilient:
         judged = f"not clearly better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
     else:
         judged = f"better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
     victims = f"{record.victims} victim{'s' if record.victims != 1 else ''}"
-    told = f"{record.attack}, {victims}: error {mean:.3f} where a guess without gradients has {prior:.3f}, {judged}"
+    told = f"{record.attack}, {victims}: RMSE {mean:.3f}, a guess that reads no gradient {prior:.3f}: {judged}"
     if record.candidates:
         first = record.candidates[0]
-        often = f"{first.success:.0%} of the time (chance {first.chance:.0%})"
-        told += f"; told the record from {first.n - 1} others {often}"
+        picked = f"{round(first.success * record.victims)} of {record.victims}"
+        told += f"; picked the true record out of {first.n} candidates for {picked} (chance {first.chance:.0%})"
     return told
 
 

@@ -1,0 +1,160 @@
+"""What `gradveil table` does: fill the paper's tables, published values next to ours, and write them."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+
+import typer
+from rich.text import Text
+
+from gradveil.cli.output import bar, draw, emit_json, say
+from gradveil.errors import BadInput
+from gradveil.fields import whole
+from gradveil.names import pick
+from gradveil.reports.exhibits import gallery_of
+from gradveil.reproduction import claims
+from gradveil.reproduction.attack_tables import FIGURES
+from gradveil.reproduction.cell import REASONS, Agreement, FilledCell, Table, counts
+from gradveil.reproduction.driver import HOUR, Driver, cached_at_paper_scale
+from gradveil.reproduction.executor import Executor
+from gradveil.reproduction.job_cache import JobCache
+from gradveil.reproduction.results_page import Section, markdown, results
+from gradveil.reproduction.scale import SCALES, Scale
+from gradveil.reproduction.stand_ins import DatasetFinder
+from gradveil.reproduction.table_names import TABLES, lay_out
+from gradveil.reproduction.table_text import cell_records, cell_text, csv_text, grid, latex_text
+from gradveil.runs import store
+
+MOST_SEEDS = 1000
+COLORS = {Agreement.AGREES: "green", Agreement.DIFFERS: "red", Agreement.NOT_COMPARABLE: "dim"}
+
+
+def execute(
+    name: str, scale: str, seeds: int, minutes: float | None, data_dir: Path | None, out: Path, as_json: bool
+) -> None:
+    """Fill tables, write them in all formats, and show them."""
+    chosen = pick("scale", scale, SCALES)
+    names = list(TABLES) if name == "all" else [name]
+    for one in names:
+        pick("table", one, TABLES)
+    whole("seeds", seeds, most=MOST_SEEDS)
+    chosen = _limited(chosen, minutes, names)
+    cache = JobCache(out)
+    cache.open()
+    tables = {one: lay_out(one, chosen) for one in names}
+    filled, driver = _fill(tables, chosen, seeds, cache, DatasetFinder(data_dir, chosen.stands_in))
+    if name == "all":
+        page = results(_sections(tables, filled, driver), _facts(chosen, seeds))
+        store.write(out / chosen.name / "results.md", page.encode())
+    if as_json:
+        emit_json({one: cell_records(cells) for one, cells in filled.items()})
+    else:
+        _show(filled, tables, out / chosen.name)
+    if driver.lacking:
+        raise BadInput("; ".join(driver.lacking.values()))
+
+
+def _limited(scale: Scale, minutes: float | None, names: list[str]) -> Scale:
+    """Allow all tables that many minutes together; a single one has them to itself."""
+    if minutes is None:
+        return scale
+    if not minutes >= 0:
+        raise BadInput(f"minutes = {minutes:g}: must not be negative")
+    part = lay_out(names[0], scale).minutes / HOUR if len(names) == 1 else 1.0
+    return replace(scale, minutes=minutes / part if part else minutes)
+
+
+def _fill(
+    tables: dict[str, Table], scale: Scale, seeds: int, cache: JobCache, data: DatasetFinder
+) -> tuple[dict[str, list[FilledCell]], Driver]:
+    """Fill the tables in order, each written as soon as it is full.
+
+    The claims are judged by the cells of other tables, which are filled for them if they were not asked for.
+    """
+    wanted = [one for one in tables.values() if one.name != "claims"] or [lay_out(n, scale) for n in claims.NEEDS]
+    filled, folder = {}, cache.folder / scale.name
+    with bar("tables", sum(len(one.cells) for one in wanted), 0) as advance:
+        executor = Executor(cache, data, tell=lambda note: advance(note, 0), draw=gallery_of)
+        driver = Driver(executor, scale, seeds)
+        for one in wanted:
+            filled[one.name] = driver.fill(one, partial(_advance, advance, one.name))
+            _write(folder, one, filled[one.name])
+            _write_pictures(folder, one.name, filled[one.name], driver)
+    if "claims" in tables:
+        filled["claims"] = claims.judged(filled, None if scale.name == "paper" else "smaller")
+        _write(folder, tables["claims"], filled["claims"])
+    return {name: filled[name] for name in tables}, driver
+
+
+def _advance(advance: Callable[[str], None], name: str, text: str) -> None:
+    advance(f"{name}: {text}")
+
+
+def _sections(tables: dict[str, Table], filled: dict[str, list[FilledCell]], driver: Driver) -> list[Section]:
+    """Return every table for the page of all; at desk scale also what was already run as the paper does."""
+    sections = [Section(one, tables[one].title, cells, tables[one].notes) for one, cells in filled.items()]
+    if driver.scale.name == "desk":
+        table, cells = cached_at_paper_scale(driver.executor, driver.seeds)
+        sections += [Section(f"{table.name} at paper scale", table.title, cells, table.notes)] if cells else []
+    return sections
+
+
+def _write(folder: Path, table: Table, cells: list[FilledCell]) -> None:
+    """Write a table in all formats."""
+    texts = {
+        "md": markdown(table.title, cells, table.notes),
+        "csv": csv_text(cells),
+        "tex": latex_text(table.title, cells, table.notes),
+    }
+    for ending, text in texts.items():
+        store.write(folder / f"{table.name}.{ending}", text.encode())
+    store.write_json(folder / f"{table.name}.json", {table.name: cell_records(cells)})
+
+
+def _write_pictures(folder: Path, name: str, cells: list[FilledCell], driver: Driver) -> None:
+    """Copy the pictures behind the cells of a figure to where they can be found by name."""
+    if name not in FIGURES:
+        return
+    for filled in cells:
+        picture = None if filled.cell.job is None else driver.picture(filled.cell.job)
+        if picture is not None:
+            label = "-".join((*filled.cell.row, *filled.cell.column)).replace(" ", "-")
+            store.write(folder / name / f"{label}.png", picture.read_bytes())
+
+
+def _facts(scale: Scale, seeds: int) -> dict[str, str]:
+    environment = store.environment()
+    versions = ", ".join(f"{name} {number}" for name, number in environment.packages.items())
+    return {
+        "date": date.today().isoformat(),
+        "machine": f"{environment.system} {environment.machine}, devices {', '.join(environment.devices)}",
+        "versions": f"Python {environment.python}, {versions}",
+        "scale": f"{scale.name}: {SCALES[scale.name].described()}",
+        "seeds": f"{seeds}, and three for what is trained as the paper does",
+        "records": "of this call and of earlier ones that were given the same folder",
+    }
+
+
+def _show(filled: dict[str, list[FilledCell]], tables: dict[str, Table], folder: Path) -> None:
+    for name, cells in filled.items():
+        _show_one(tables[name].title, cells)
+        for note in tables[name].notes:
+            say(note, "  ")
+        say(", ".join(f"{n} {agreement}" for agreement, n in counts(cells).items()), "  ")
+        for reason, n in Counter(f.reason for f in cells if f.reason).items():
+            say(f"{n} not compared: {REASONS.get(reason, reason)}", "  ")
+    typer.echo(f"written to {folder} as md, csv, json and tex", err=not sys.stdout.isatty())
+
+
+def _show_one(title: str, cells: list[FilledCell]) -> None:
+    laid = grid(cells)
+    rows = [[Text(" / ".join(row)), *(_text(laid.at.get((row, head))) for head in laid.heads)] for row in laid.rows]
+    draw(title, ["", *(" / ".join(head) for head in laid.heads)], rows)
+
+
+def _text(filled: FilledCell | None) -> Text:
+    return Text("") if filled is None else Text(cell_text(filled), style=COLORS[filled.agreement])
