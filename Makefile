@@ -38,7 +38,7 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 quick: lint  ## lint, then tests that run every module once: under a minute when programs are compiled
 	$(BIN)/python -m pytest -n 2 --dist worksteal --every-module @tests/quick/selection.txt
 
-test: lint  ## lint, then all tests but those of whole tables, Flower's processes and browsers and the wheel
+test: lint  ## lint, then all tests but those of whole tables, Flower's processes, browsers and the wheel
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not tables and not flower and not browser and not packaging"
 
 golden: $(VENV)/.ready-dev  ## seeded runs of every method, three datasets, both engines: the bits that were recorded

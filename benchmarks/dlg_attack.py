@@ -22,7 +22,7 @@ STOP, STEPS, PATIENCE, RMSE = 1e-5, 300, 20, 0.1
 
 
 class Over(Exception):
-    """Leaves the optimiser in the middle of a step: the loss is below STOP, or is no number."""
+    """Leaves the optimizer in the middle of a step: the loss is below STOP, or is no number."""
 
 
 class Match:

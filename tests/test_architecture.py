@@ -28,9 +28,10 @@ MAY_IMPORT = {
     "deployment": RUNS,
     "reproduction": RUNS | {"leakage", "calibration"},
     "reports": PRODUCTS,
-    "web": PRODUCTS | {"reports"},
-    "cli": PRODUCTS | {"reports", "web"},
-    "api": PRODUCTS | {"reports"},
+    "pipeline": PRODUCTS | {"reports"},  # train, attack, report: the one way, for api, web and cli
+    "web": PRODUCTS | {"reports", "pipeline"},
+    "cli": PRODUCTS | {"reports", "pipeline", "web"},
+    "api": PRODUCTS | {"reports", "pipeline"},
     "front": PRODUCTS | {"api"},  # gradveil/__init__: nobody inside imports it
     "__main__": {"cli"},
 }

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-pytestmark = [pytest.mark.packaging, pytest.mark.slow]
+pytestmark = [pytest.mark.packaging, pytest.mark.slow, pytest.mark.timeout(1800)]  # downloads 250 MB
 ROOT = Path(__file__).parents[1]
 OF_THIS_CHECKOUT = ("PYTHON", "PIP_CONSTRAINT", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV", "GRADVEIL_", "XDG_", "JAX_")
 

@@ -15,6 +15,7 @@ ROOMS = {
     "cli": ("face", "one file|for each verb"),
     "api": ("face", "the package|as a library"),
     "web": ("face", "the live page|and the leak lab"),
+    "pipeline": ("face", "train, attack,|report: one way"),
     "reports": ("face", "pages, cards,|charts, tables"),
     "reproduction": ("product", "the paper's tables,|cell by cell"),
     "leakage": ("product", "from a run|to a judged attack"),
@@ -88,7 +89,7 @@ def _center(node: Node, placed: Layout) -> float:
 
 
 def _box(room: str, placed: Layout, page: float) -> str:
-    kind, told = ROOMS[room]
+    kind, told = ROOMS.get(room, ("product", "not in ROOMS yet"))
     y = _top(_row(room, placed), len(placed.rows))
     left, wide = (MARGIN, page - 2 * MARGIN) if kind == "ground" else (_center(room, placed) - BOX / 2, BOX)
     name, middle = "ground floor" if kind == "ground" else room, left + wide / 2

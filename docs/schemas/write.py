@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reproduction.cell import CellRecord
+from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.schema import schema_text
 
-SCHEMAS = {"cell": CellRecord}
+SCHEMAS = {"attack-record": AttackRecord, "cell": CellRecord, "round-line": RoundLine, "run-result": RunResult}
 """By file name, without .schema.json."""
 
 if __name__ == "__main__":

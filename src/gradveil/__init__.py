@@ -8,7 +8,7 @@ from gradveil.devices import prepare as _prepare
 
 if TYPE_CHECKING:
     from gradveil import methods
-    from gradveil.api import Trained, attack, dataset, load, plan, train
+    from gradveil.api import Trained, attack, dataset, load, plan, report, train
     from gradveil.data.dataset import Dataset
     from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
@@ -31,11 +31,12 @@ __all__ = [
     "load",
     "methods",
     "plan",
+    "report",
     "train",
 ]
 
 _HOMES = {
-    "gradveil.api": ("Trained", "attack", "dataset", "load", "plan", "train"),
+    "gradveil.api": ("Trained", "attack", "dataset", "load", "plan", "report", "train"),
     "gradveil.data.dataset": ("Dataset",),
     "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),

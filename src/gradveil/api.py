@@ -1,30 +1,35 @@
-"""The package as a library: load data, make a plan, train it, use the model."""
+"""The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
 import os
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from gradveil import pipeline
 from gradveil.attacks.attack import Attack
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
-from gradveil.errors import BadInput, machine_errors, shown
+from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
 from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.names import pick
 from gradveil.privacy.method import Method
-from gradveil.runs import runner, store
+from gradveil.reports import evidence
+from gradveil.runs import store
 from gradveil.runs.presets import chosen, resolve
+from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import Tweaks, divided, method_named
 from gradveil.surface import Surface
@@ -35,22 +40,27 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
-    """A trained model: its plan, its parameters, its classes and the result that its run reported."""
+    """A trained model: its plan, its parameters, its classes and the result that its run reported.
+
+    attacks, page: what attacks on the run found, and where its page is, if `train` was asked for them.
+    """
 
     plan: Plan
     params: Tree
     classes: tuple[str, ...]
     shape: tuple[int, ...]
-    result: dict[str, Any]
+    result: RunResult
+    attacks: tuple[AttackRecord, ...] = ()
+    page: Path | None = None
 
     def scores(self, x: Any) -> Array:
         """Return the logits [n, classes] of examples [n, ...] as the dataset stores them."""
         try:
             examples = np.asarray(x)
         except ValueError:
-            raise BadInput("x: examples of one shape are expected, and these differ") from None
+            raise BadInput("x: examples of one shape are expected, and these have several") from None
         if examples.dtype.kind not in "fuib":
-            raise BadInput(f"x = {shown(x)}: numbers are expected")
+            raise BadInput(f"x = {quoted(x)}: numbers are expected")
         if not examples.ndim or examples.shape[1:] != self.shape:
             raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
         if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
@@ -69,14 +79,14 @@ LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": 
 @machine_errors()
 def dataset(name: str | Path, **options: Any) -> Dataset:
     """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
-    given: dict[str, Any] = {}
+    coerced: dict[str, Any] = {}
     for key, value in options.items():
         kind = pick("option", key, LOADING)
         if value is not None or kind is bool:
-            given[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
-    if "seed" in given:
-        whole("seed", given["seed"], 0, LARGEST_SEED)
-    return sources.load(sources.locate(name), **given)
+            coerced[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+    if "seed" in coerced:
+        whole("seed", coerced["seed"], 0, LARGEST_SEED)
+    return sources.load(sources.locate(name), **coerced)
 
 
 @machine_errors()
@@ -91,13 +101,13 @@ def plan(name: str | Path, method: Method | str = "fed-cdp", **changes: Any) -> 
     Flat(c=0.5)
     """
     if not isinstance(method, Method | str):
-        raise BadInput(f"method = {shown(method)}: a name or a Method is expected")
+        raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
     given, tweaks = divided(changes)
-    place, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
-    data = dataset(place, **loading)
+    location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
+    data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
-    return resolve(place, data, tweaks.of(chosen(started, data)), given)
+    return resolve(location, data, tweaks.of(chosen(started, data)), given)
 
 
 def _refuse_unknown(changes: dict[str, Any]) -> None:
@@ -108,34 +118,57 @@ def _refuse_unknown(changes: dict[str, Any]) -> None:
 
 
 def _path(name: str, value: Any) -> Path:
-    """Return a path that the user named."""
+    """Return the user's path; BadInput if it is none."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
-        raise BadInput(f"{name} = {shown(value)}: a path is expected")
+        raise BadInput(f"{name} = {quoted(value)}: a path is expected")
     return Path(value)
 
 
 @machine_errors()
-def train(plan: Plan, out: str | Path | None = None, resume: bool = False, engine: str = "vectorized") -> Trained:
-    """Train a plan in a run folder (a temporary one if none is named) and give the model.
+def train(
+    plan: Plan,
+    out: str | Path | None = None,
+    resume: bool = False,
+    engine: str = "vectorized",
+    *,
+    attack: bool = False,
+    report: bool = False,
+) -> Trained:
+    """Train a plan in a run folder (a temporary one by default) and return the model.
 
-    resume: go on with the run that the folder holds; a plan with other `rounds`, and nothing else, trains on.
-    engine: `vectorized`, or `serial`, the slow reference.
+    resume: continue the run in the folder; only `rounds` may differ in the plan.
+    engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
+    report: write report.html and the privacy card into the folder.
     """
     if not isinstance(plan, Plan):
-        raise BadInput(f"plan = {shown(plan)}: a Plan is expected, such as gradveil.plan gives")
-    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
+        raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
+    if report and out is None:
+        raise BadInput("report: name the folder that the page goes to, with out")
+    carry_out = partial(_train, plan, Options(resume=resume, engine=engine), attack, report)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
-            return _train(plan, data, Path(folder) / "run", Options(resume=resume, engine=engine))
-    return _train(plan, data, _path("out", out), Options(resume=resume, engine=engine))
+            return carry_out(Path(folder) / "run")
+    return carry_out(_path("out", out))
 
 
-def _train(plan: Plan, data: Dataset, folder: Path, options: Options) -> Trained:
-    run = runner.prepare(plan, data, folder, options)
-    for _ in runner.proceed(run):
-        pass
-    result = runner.conclude(run)
-    return Trained(plan, run.state.params, data.classes, data.shape, result)
+def _train(plan: Plan, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
+    data = pipeline.loaded(plan)
+    done = pipeline.run(plan, data, folder, options, attack=attack, report=report)
+    return Trained(plan, done.run.state.params, data.classes, data.shape, done.result, done.attacks, done.page)
+
+
+@machine_errors()
+def report(*runs: str | Path, out: str | Path | None = None, show_truth: bool = False) -> Path:
+    """Write one page about run folders, side by side if there are several, and the privacy card of each.
+
+    out: the page; report.html in the run folder, or for several here, unless given. show_truth: show true records of
+    your own data, if the attacks kept them. Gives the path of the page.
+    """
+    if not runs:
+        raise BadInput("runs: name at least one run folder")
+    folders = [folder for run in runs for folder in evidence.folders_in(_path("runs", run))]
+    usual = (_path("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
+    return pipeline.report(folders, usual if out is None else _path("out", out), show_truth)
 
 
 @machine_errors()
@@ -150,18 +183,18 @@ def attack(
     readings: int = 1,
     rule: str = "default",
     seed: int = 0,
-) -> dict[str, Any]:
+) -> AttackRecord:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
-    victims: how many clients, ten unless given, or all where there are fewer. Gives the record that `gradveil attack
-    --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an attack is a name
-    or a value of `gradveil.attacks.zoo`.
+    victims: how many clients, ten unless given, or all where there are fewer. `plain()` of the record is what
+    `gradveil attack --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an
+    attack is a name or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
     mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS).value  # type: ignore[assignment]
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
-    data = sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
+    data = pipeline.loaded(plan)
     tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
@@ -182,19 +215,19 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
     if given is None:
         return None
     if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):
-        raise BadInput(f"rounds = {shown(given)}: must be a list of round numbers, such as (0, 1)")
+        raise BadInput(f"rounds = {quoted(given)}: must be a list of round numbers, such as (0, 1)")
     return tuple(sorted({whole("rounds", one, 0) for one in given}))
 
 
 @machine_errors()
 def load(folder: str | Path) -> Trained:
-    """Load the model of a finished run; refuses parameters that are not those of its result."""
+    """Return the model of a finished run; BadInput if its parameters are not those of its result."""
     folder = _path("folder", folder)
-    if not store.there(folder / store.RESULT):
-        raise BadInput(f"{str(folder)!r}: holds no finished run")
     plan, data = store.read_plan(folder), store.read_data(folder)
-    result = store.read_result(folder, store.inspect(folder, plan).heads[-1]) or {}
-    shape, classes = tuple(data["shape"]), tuple(data["classes"])
+    result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
+    if result is None:
+        raise BadInput(f"{str(folder)!r}: holds no finished run")
+    shape, classes = data.shape, data.classes
     like = jax.eval_shape(lambda: server.init(plan, shape, len(classes), Keys.of(0, False)).params)
-    params = store.read_params(folder, like, result["params_sha256"])
+    params = store.read_params(folder, like, result.params_sha256)
     return Trained(plan, params, classes, shape, result)

@@ -1,6 +1,6 @@
 """Frozen dataclasses to plain data (TOML, JSON) and back, strictly: an unknown key or a wrong type is refused.
 
-`fields.settle` brings values that were given in Python to the types of a dataclass; here they come from a file.
+`fields.settle` does the same for values that come from Python; here they come from a file.
 """
 
 import dataclasses
@@ -9,17 +9,20 @@ import json
 import types
 import typing
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 
 Plain = dict[str, Any]
+T = TypeVar("T")
 QUOTES = "'\""
+OPTIONAL = {"optional": True}
+"""Metadata of a field of a record that may be None, and whose key is then left out of the file."""
 
 
 def encode(value: Any) -> Any:
-    """Turn a value into plain data; a dataclass becomes a table, a part names its `kind`, None is left out."""
+    """Return a value as plain data; a dataclass becomes a table, a part names its `kind`, None is left out."""
     if isinstance(value, Enum):
         return value.name.lower()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -38,7 +41,7 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
     if kinds is None:
         return encode(value)
     if not dataclasses.is_dataclass(value):
-        raise BadInput(f"{field.name} = {shown(value)}: only a dataclass can be written to a file")
+        raise BadInput(f"{field.name} = {quoted(value)}: only a dataclass can be written to a file")
     cls = type(value)
     own = cls in kinds  # a user's part is named by its module, and refused by `decode`: a file never imports code
     return {"kind": cls.__name__ if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
@@ -47,12 +50,14 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
 def record(value: Any) -> Any:
     """Turn a record (a dataclass of scalars, lists, dicts and records) into plain data; None is kept, as null.
 
-    A plan leaves out what it does not say; a record has the same keys every time. `decode` reads both.
+    A plan leaves out what it does not say; a record has the same keys every time, but for OPTIONAL fields.
+    `decode` reads both.
     """
     if isinstance(value, Enum):
         return value.name.lower()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: record(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        given = [(f, getattr(value, f.name)) for f in dataclasses.fields(value)]
+        return {f.name: record(one) for f, one in given if one is not None or not f.metadata.get("optional")}
     if isinstance(value, tuple | list):
         return [record(item) for item in value]
     if isinstance(value, dict):
@@ -60,10 +65,10 @@ def record(value: Any) -> Any:
     return value
 
 
-def decode(cls: type[Any], data: Any, where: str = "") -> Any:
+def decode(cls: type[T], data: Any, where: str = "") -> T:
     """Build a `cls` from plain data; raises BadInput naming the key, the value and the rule."""
     given, missing = decode_given(cls, data, where), dataclasses.MISSING
-    for field in dataclasses.fields(cls):
+    for field in dataclasses.fields(typing.cast(Any, cls)):
         if field.name not in given and field.default is missing and field.default_factory is missing:
             raise BadInput(f"{_path(where, field.name)}: this key is missing")
     try:
@@ -74,13 +79,13 @@ def decode(cls: type[Any], data: Any, where: str = "") -> Any:
 
 
 def decode_given(cls: type[Any], data: Any, where: str = "") -> Plain:
-    """Decode the keys that are there, without asking for the others: a plan whose rest comes from a preset."""
+    """Return the decoded keys that are present; the others may be missing, as in a plan that a preset completes."""
     if not isinstance(data, dict):
-        raise BadInput(f"{where or cls.__name__} = {shown(data)}: a table of keys is expected")
+        raise BadInput(f"{where or cls.__name__} = {quoted(data)}: a table of keys is expected")
     hints, fields = typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}
     for key in data:
         if key not in fields:
-            raise BadInput(f"{_path(where, shown(key).strip(QUOTES))}: unknown key; known are {', '.join(fields)}")
+            raise BadInput(f"{_path(where, quoted(key).strip(QUOTES))}: unknown key; known are {', '.join(fields)}")
     return {k: _decode_field(fields[k], hints[k], v, _path(where, k)) for k, v in data.items()}
 
 
@@ -89,11 +94,11 @@ def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where:
     if kinds is None:
         return _decode_plain(hint, value, where)
     if not isinstance(value, dict) or "kind" not in value:
-        raise BadInput(f"{where} = {shown(value)}: a table with a `kind` is expected")
+        raise BadInput(f"{where} = {quoted(value)}: a table with a `kind` is expected")
     chosen = {kind.__name__: kind for kind in kinds}.get(str(value["kind"]))
     if chosen is None:
         raise BadInput(
-            f"{where}.kind = {shown(value['kind'], 200)}: must be one of {', '.join(k.__name__ for k in kinds)}"
+            f"{where}.kind = {quoted(value['kind'], 200)}: must be one of {', '.join(k.__name__ for k in kinds)}"
         )
     return decode(chosen, {k: v for k, v in value.items() if k != "kind"}, where)
 
@@ -106,11 +111,11 @@ def _decode_plain(hint: Any, value: Any, where: str) -> Any:
         return origin(_decode_items(inner, value, where))
     if origin is dict:
         if not isinstance(value, dict):
-            raise BadInput(f"{where} = {shown(value)}: a table of keys is expected")
+            raise BadInput(f"{where} = {quoted(value)}: a table of keys is expected")
         return {key: _decode_plain(inner[1], item, _path(where, key)) for key, item in value.items()}
     if origin is typing.Literal:
         if value not in inner:
-            raise BadInput(f"{where} = {shown(value)}: must be one of {', '.join(map(str, inner))}")
+            raise BadInput(f"{where} = {quoted(value)}: must be one of {', '.join(map(str, inner))}")
         return value
     if dataclasses.is_dataclass(hint):
         return decode(typing.cast(type[Any], hint), value, where)
@@ -134,11 +139,11 @@ def _decode_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
 
 def _decode_items(inner: tuple[Any, ...], value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise BadInput(f"{where} = {shown(value)}: a list is expected")
+        raise BadInput(f"{where} = {quoted(value)}: a list is expected")
     if len(inner) == 1 or inner[-1] is Ellipsis:
         return [_decode_plain(inner[0], item, where) for item in value]
     if len(value) != len(inner):
-        raise BadInput(f"{where} = {shown(value)}: a list of {len(inner)} is expected")
+        raise BadInput(f"{where} = {quoted(value)}: a list of {len(inner)} is expected")
     return [_decode_plain(part, item, where) for part, item in zip(inner, value, strict=True)]
 
 

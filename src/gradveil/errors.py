@@ -1,4 +1,4 @@
-"""The two errors of gradveil, and how errors of the operating system become one of them."""
+"""The two errors for users, and the translation of the system's own errors into them."""
 
 import traceback
 from collections.abc import Iterator
@@ -7,31 +7,31 @@ from pathlib import Path
 
 
 class BadInput(ValueError):
-    """What the user gave cannot work; the message is one sentence naming key, value and rule (exit code 2)."""
+    """Invalid input; the message is one sentence with key, value and rule (exit code 2)."""
 
 
 class RunFailed(Exception):
     """The question was sound and the answer is no: a diverged run, a digest that differs (exit code 1)."""
 
 
-def shown(value: object, most: int = 80) -> str:
+def quoted(value: object, longest: int = 80) -> str:
     """Return a value as it may stand in a sentence: its repr on one line, cut where it is long."""
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # Python writes no whole number of more than 4,300 digits
         text = "a number of thousands of digits"
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 @contextmanager
 def machine_errors() -> Iterator[None]:
-    """Turn what the machine refuses into BadInput: files, memory, text that is nested too deep, impossible paths.
+    """Turn errors of the system into BadInput: files, memory, text that is nested too deep, impossible paths.
 
-    Every other exception goes through as it is: it is a mistake of the program, and its traceback is wanted.
+    Every other exception passes: it is a bug, and its traceback is wanted.
     """
     try:
         yield
-    except BrokenPipeError:  # whoever read our output has left; that is no input
+    except BrokenPipeError:  # the reader of our output has left, which is no bad input
         raise
     except (OSError, MemoryError, RecursionError, ValueError, RuntimeError) as error:
         sentence = _sentence(error)
@@ -41,12 +41,12 @@ def machine_errors() -> Iterator[None]:
 
 
 def _sentence(error: Exception) -> str | None:
-    """Say what the machine refused; None where the exception tells of something else."""
+    """Return the sentence for an error of the system; None for any other."""
     if isinstance(error, BadInput):
         return None
     if isinstance(error, OSError):
         reason = error.strerror or " ".join(str(error).split()) or type(error).__name__
-        return reason if error.filename is None else f"{shown(error.filename)}: {reason}"
+        return reason if error.filename is None else f"{quoted(error.filename)}: {reason}"
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
         return f"out of memory ({' '.join(str(error).split())[:120] or 'no more could be allocated'})"
     if isinstance(error, RecursionError):
@@ -59,6 +59,6 @@ def _sentence(error: Exception) -> str | None:
 
 
 def _was_reading(error: Exception) -> bool:
-    """Whether TOML or JSON was being parsed: a recursion without end anywhere else is a mistake of the program."""
+    """Whether TOML or JSON was being parsed: endless recursion anywhere else is a bug."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return Path(last.filename).parent.name in ("tomllib", "json") or last.name in ("loads", "decode", "raw_decode")

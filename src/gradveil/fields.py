@@ -1,4 +1,4 @@
-"""The fields of a frozen dataclass brought to their declared types when a value is made: wrong types are BadInput."""
+"""Coercing the fields of a frozen dataclass to their declared types; wrong types are BadInput."""
 
 import dataclasses
 import types
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 
 MOST = 2**63 - 1
 LEAST_REAL, MOST_REAL = 1e-37, 1e38
@@ -18,7 +18,7 @@ _NAMES = {float: "a number", int: "a whole number", str: "a text", bool: "true o
 
 
 def settle(value: Any) -> None:
-    """Bring each field of a frozen dataclass to its type, in place: call it first in `__post_init__`.
+    """Coerce each field of a frozen dataclass to its type, in place: call it first in `__post_init__`.
 
     Words become members of an Enum, NumPy scalars Python's, lists tuples, whole numbers floats where a float belongs.
     """
@@ -31,7 +31,7 @@ def settle(value: Any) -> None:
 
 
 def settle_given(cls: type[Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Bring some of a dataclass's fields to their types before it is made; an unknown name is refused."""
+    """Return some of a dataclass's fields, coerced to their types; an unknown name is refused."""
     hints, fields = _hints(typing.cast(Any, cls)), {field.name: field for field in dataclasses.fields(cls)}
     for name in given:
         if name not in fields:
@@ -57,11 +57,11 @@ def _plain(hint: Any, value: Any, where: str) -> Any:
         return _plain(next(a for a in inner if a is not type(None)), value, where)
     if origin is tuple:
         if not isinstance(value, list | tuple | np.ndarray):
-            raise BadInput(f"{where} = {shown(value)}: a list is expected")
+            raise BadInput(f"{where} = {quoted(value)}: a list is expected")
         return tuple(_plain(inner[0], item, where) for item in value)
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, typing.cast(type[Any], hint)):
-            raise BadInput(f"{where} = {shown(value)}: a {typing.cast(type[Any], hint).__name__} is expected")
+            raise BadInput(f"{where} = {quoted(value)}: a {typing.cast(type[Any], hint).__name__} is expected")
         return value
     if isinstance(hint, type) and issubclass(hint, Enum):
         return value if isinstance(value, hint) else choose(hint, value, where)
@@ -69,44 +69,44 @@ def _plain(hint: Any, value: Any, where: str) -> Any:
 
 
 def _part(kinds: tuple[type[Any], ...], hint: Any, value: Any, where: str) -> Any:
-    """Accept one of our parts, or a value of the user's own that has all that the part's protocol asks for."""
+    """Return one of our parts, or a custom value that has all members of the part's protocol; BadInput otherwise."""
     if isinstance(value, kinds):
         return value
-    asked = [n for n in (*hint.__annotations__, *vars(hint)) if n == "__call__" or not n.startswith("_")]
-    lacking = [name for name in asked if isinstance(value, type) or not hasattr(value, name)]
+    required = [n for n in (*hint.__annotations__, *vars(hint)) if n == "__call__" or not n.startswith("_")]
+    lacking = [name for name in required if isinstance(value, type) or not hasattr(value, name)]
     if lacking:
         names = ", ".join(kind.__name__ for kind in kinds)
-        raise BadInput(f"{where} = {shown(value)}: must be a value of {names}, or your own with {', '.join(asked)}")
+        raise BadInput(f"{where} = {quoted(value)}: must be a value of {names}, or your own with {', '.join(required)}")
     try:
         hash(value)
     except TypeError:
-        raise BadInput(f"{where} = {shown(value)}: must be hashable, such as a frozen dataclass") from None
+        raise BadInput(f"{where} = {quoted(value)}: must be hashable, such as a frozen dataclass") from None
     return value
 
 
 def scalar(hint: type[Any], value: Any, where: str) -> Any:
-    """Accept a value of the very type, a whole number for a float, and NumPy's scalars; whole numbers fit 64 bits."""
+    """Return a value of exactly the type; a whole number may stand for a float, and NumPy's scalars are converted."""
     value = (
         value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and not value.ndim) else value
     )
     if isinstance(value, int) and not isinstance(value, bool) and hint in (int, float):
         if not -MOST <= value <= MOST:
-            raise BadInput(f"{where} = {shown(value)}: a whole number must be within +-{MOST}")
+            raise BadInput(f"{where} = {quoted(value)}: a whole number must be within +-{MOST}")
         return hint(value)
     if type(value) is not hint:
-        raise BadInput(f"{where} = {shown(value)}: {_NAMES.get(hint, hint.__name__)} is expected")
+        raise BadInput(f"{where} = {quoted(value)}: {_NAMES.get(hint, hint.__name__)} is expected")
     return value
 
 
 def choose(kind: type[Enum], value: Any, where: str) -> Any:
-    """Find the member of an Enum by its name in any case, with - for _; of an IntEnum by its number too."""
+    """Return the member of an Enum by its name in any case, with - for _; of an IntEnum by its number too."""
     if issubclass(kind, IntEnum) and isinstance(value, int) and not isinstance(value, bool) and value in list(kind):
         return kind(value)
     names = {member.name.lower(): member for member in kind}
-    found = names.get(value.lower().replace("-", "_")) if isinstance(value, str) else None
-    if found is None:
-        raise BadInput(f"{where} = {shown(value)}: must be one of {', '.join(names)}")
-    return found
+    member = names.get(value.lower().replace("-", "_")) if isinstance(value, str) else None
+    if member is None:
+        raise BadInput(f"{where} = {quoted(value)}: must be one of {', '.join(names)}")
+    return member
 
 
 def whole(name: str, value: Any, least: int = 1, most: int = 2**31 - 1) -> int:

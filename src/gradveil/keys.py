@@ -13,23 +13,23 @@ LARGEST_SEED = 2**32 - 1
 
 
 def root(seed: int) -> Key:
-    """Make the root key of a seed in 0..2^32-1."""
+    """Return the root key of a seed in 0..2^32-1."""
     return of_words(0, seed)
 
 
 def entropy() -> Key:
-    """Make a root key from 64 bits of the operating system's entropy; it is never written down."""
+    """Return a root key from 64 bits of the operating system's entropy; it is never stored."""
     return of_words(*(int.from_bytes(os.urandom(4), "little") for _ in range(2)))
 
 
 def of_words(high: int, low: int) -> Key:
-    """Make a key from its two 32-bit words."""
+    """Return a key from its two 32-bit words."""
     key: Key = jax.random.wrap_key_data(jnp.array([high, low], jnp.uint32))
     return key
 
 
 def named(key: Key, purpose: str, *numbers: int | jax.Array) -> Key:
-    """Derive the key of a purpose ("cohort", "noise", ...) and of numbers such as round and client."""
+    """Return the key of a purpose ("cohort", "noise", ...) and of numbers such as round and client."""
     derived = jax.random.fold_in(key, zlib.crc32(purpose.encode()))
     for number in numbers:
         derived = jax.random.fold_in(derived, number)
@@ -49,5 +49,5 @@ class Keys:
 
     @staticmethod
     def of(seed: int, secret: bool) -> "Keys":
-        """Make both roots from a seed, or the private one from entropy."""
+        """Return both roots from a seed, or the private one from entropy."""
         return Keys(root(seed), entropy() if secret else root(seed))

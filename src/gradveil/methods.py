@@ -70,7 +70,7 @@ SENSITIVITY_NAMES: dict[str, Sensitivity] = {
 
 
 def decay(name: str, start: float, end: float) -> Schedule:
-    """Make a noise schedule by its name on the command line, from sigma_0 and the sigma_T it decays to."""
+    """Return a noise schedule by its name on the command line, from sigma_0 and the sigma_T it decays to."""
     match name:
         case "linear":
             return Linear(start=start, end=end)

@@ -6,7 +6,7 @@ The values behind the names are in `methods`, `attacks.zoo` and `accounting.thre
 import difflib
 from typing import Any, TypeVar
 
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 
 T = TypeVar("T")
 
@@ -63,4 +63,4 @@ def pick(option: str, name: Any, among: dict[str, T]) -> T:
         return among[name]
     near = difflib.get_close_matches(name, among, n=1) if isinstance(name, str) else []
     hint = f" (did you mean {near[0]}?)" if near else ""
-    raise BadInput(f"{option} = {shown(name)}: must be one of {', '.join(among)}{hint}")
+    raise BadInput(f"{option} = {quoted(name)}: must be one of {', '.join(among)}{hint}")

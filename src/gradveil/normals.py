@@ -1,7 +1,7 @@
 """Standard normals in float32 whose tails are not cut short.
 
-A uniform of 23 bits, as JAX draws it, ends at 5.4 standard deviations, and a mechanism whose noise ends somewhere
-gives a unit away whenever the noise would have had to go further. Here every draw uses all 32 bits of a word: one for
+A uniform of 23 bits, as JAX draws it, ends at 5.4 standard deviations, and a mechanism whose noise is cut off reveals a
+unit whenever the noise would have had to go further. Here every draw uses all 32 bits of a word: one for
 the sign and 31 for the tail probability p = (m + 1/2) / 2^32 of the magnitude. Where m < 256 (one draw in eight
 million) a second word refines p, so that magnitudes reach 9 standard deviations.
 
@@ -62,8 +62,8 @@ def _magnitude(p: Array) -> Array:
     near = w < _EDGE
     at = jnp.where(near, w * 0.32 - 1.0, jnp.sqrt(w) * (4 / 3) - 13 / 3)
     f = jnp.where(near, _NEAR[-1], _AFAR[-1])
-    for here, there in zip(_NEAR[-2::-1], _AFAR[-2::-1], strict=True):
-        f = f * at + jnp.where(near, here, there)
+    for near_coefficient, far_coefficient in zip(_NEAR[-2::-1], _AFAR[-2::-1], strict=True):
+        f = f * at + jnp.where(near, near_coefficient, far_coefficient)
     return (1.0 - 2.0 * p) * f
 
 

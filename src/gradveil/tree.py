@@ -64,7 +64,7 @@ def subtract(tree: Tree, other: Tree) -> Tree:
 
 
 def size(tree: Tree) -> int:
-    """Count the coordinates of a tree."""
+    """Return the number of coordinates of a tree."""
     return sum(int(np.prod(np.shape(a))) for a in jax.tree.leaves(tree))
 
 
@@ -82,11 +82,11 @@ def unflat(vector: Array, like: Tree) -> Tree:
 
 
 def gaussian(key: Array, like: Tree) -> Tree:
-    """Draw one standard normal a coordinate of `like`, all in a single call (a call a layer is slower)."""
+    """Draw one standard normal per coordinate of `like`, all in a single call (a call a layer is slower)."""
     return unflat(normals(key, size(like)), like)
 
 
 def is_finite(lot: Tree) -> Array:
-    """Say of each unit of a lot whether all its coordinates are finite, shape [n]."""
+    """Return for each unit of a lot whether all its coordinates are finite, shape [n]."""
     leaves = jax.tree.leaves(lot)
     return jnp.stack([jnp.isfinite(_rows(a)).all(axis=1) for a in leaves]).all(axis=0)

@@ -181,7 +181,7 @@ def release(t=0, **changes):
         "draw": "sum",
         "expected": 2.0,
         "capacity": 3,
-        "held": 20,
+        "client_size": 20,
         "share": False,
         "example_sampling": "poisson",
         "example_rate": 0.1,

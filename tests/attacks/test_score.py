@@ -8,7 +8,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from gradveil.attacks.attack import Found
+from gradveil.attacks.attack import Reconstruction
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
 from gradveil.attacks.metrics import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
 from gradveil.attacks.score import RULES, Truth, judge, prior_guess, summary
@@ -57,7 +57,7 @@ def found(snapshots, labels=None, loss=None, iterations=None, **others):
     count = 1 + np.arange(len(snapshots))
     loss = count.astype(float) if loss is None else np.asarray(loss, float)
     iterations = count if iterations is None else np.asarray(iterations)
-    return Found(np.stack(snapshots), labels, loss, iterations, 10 * iterations, **others)
+    return Reconstruction(np.stack(snapshots), labels, loss, iterations, 10 * iterations, **others)
 
 
 def apart(x, error):

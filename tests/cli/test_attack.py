@@ -160,8 +160,16 @@ def test_list_attacks_names_all_of_them(capsys):
 BAD = {
     "unknown attack": (["--attack", "analitic"], "attack = 'analitic': must be one of", "did you mean analytic?"),
     "surface": (["--surface", "5"], "surface = '5'", "0, 1, 2"),
-    "view": (["--surface", "2", "--view", "arriving"], "view = 'arriving'", "surface 2 shows released or in_memory"),
-    "view of a server": (["--surface", "0", "--view", "in_memory"], "view", "surface 0 shows released or arriving"),
+    "view": (
+        ["--surface", "2", "--view", "arriving"],
+        "view = 'arriving'",
+        "must be released or in_memory at surface 2",
+    ),
+    "view of a server": (
+        ["--surface", "0", "--view", "in_memory"],
+        "view",
+        "must be released or arriving at surface 0",
+    ),
     "rule": (["--rule", "x"], "rule = 'x'", "default, paper, loss"),
     "round": (["--round", "1"], "--round", "only for a run folder"),
     "victims": (["--victims", "0"], "victims = 0", "at least 1"),
@@ -232,7 +240,7 @@ UNFIT = {
     "local steps": (["--local-steps", "1"], "--local-steps", "has its plan"),
     "readings": (["--readings", "2"], "--readings", "--round"),
     "network": (["--network", "mlp"], "network = 'mlp'", "the network it trained"),
-    "view": (["--view", "arriving"], "view = 'arriving'", "surface 2 shows"),
+    "view": (["--view", "arriving"], "view = 'arriving'", "at surface 2"),
     "batch": (["--batch", "3"], "batch = 3", "batches of 4"),
     "single": (["--batch", "1"], "batch = 1", "batches of 4"),
     "victims": (["--victims", "-1"], "victims = -1", "at least 1"),

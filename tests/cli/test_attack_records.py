@@ -1,6 +1,8 @@
 """What an attack leaves on disk: every setting under a name of its own, and no true record of one's own data."""
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -67,11 +69,18 @@ def test_a_run_on_ones_own_data_that_attacks_itself_keeps_no_true_record(tmp_pat
     assert "attack it with --keep-truth" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("ending", [".json", ".npz"])
-def test_a_damaged_record_is_refused_by_the_report(tmp_path, capsys, ending):
-    run = tmp_path / "run"
+@pytest.fixture(scope="module")
+def attacked_run(tmp_path_factory):
+    """A run that attacked itself, made once; it is copied before it is damaged."""
+    run = tmp_path_factory.mktemp("attacked") / "run"
     words = ["run", "--dataset", "synthetic", "--clients", "2", "--cohort", "2", "--client-size", "20", "--batch", "2"]
     assert main([*words, "--local-steps", "1", "--rounds", "1", "--attack", "--out", str(run), "--json"]) == 0
+    return run
+
+
+@pytest.mark.parametrize("ending", [".json", ".npz"])
+def test_a_damaged_record_is_refused_by_the_report(attacked_run, tmp_path, capsys, ending):
+    run = Path(shutil.copytree(attacked_run, tmp_path / "run"))
     victim = next((run / "attacks").glob(f"*{ending}"))
     whole = victim.read_bytes()
     changed = whole.replace(b'"gain": ', b'"gain": 1') if ending == ".json" else b"{}"

@@ -63,8 +63,8 @@ def test_run_writes_a_whole_folder_and_answers_with_the_contract_keys(capsys, ou
     names = {p.name for p in out.iterdir()}
     assert {"plan.toml", "metrics.jsonl", "checkpoints", "params.npz", "environment.json", "result.json"} <= names
     wanted = "accuracy loss sigma sensitivity unit_norm clipped_share seconds equivalent_sigma"
-    assert all(set(wanted.split()) <= line.keys() for line in store.read_metrics(out))
-    assert [line["round"] for line in store.read_metrics(out)] == [0, 1, 2]
+    assert all(set(wanted.split()) <= line.plain().keys() for line in store.read_metrics(out))
+    assert [line.round for line in store.read_metrics(out)] == [0, 1, 2]
 
 
 def test_the_same_seed_gives_the_same_parameters_and_another_seed_others(capsys, tmp_path):
@@ -93,15 +93,15 @@ def test_a_target_accuracy_stops_the_run(capsys, out):
 
 def test_a_non_private_run_measures_norms_and_suggests_a_bound(capsys, out):
     answer = ask(capsys, *SMALL, "--method", "non-private", "--out", str(out))
-    largest = max(line["norm_quantiles"]["1"] for line in store.read_metrics(out))
+    largest = max(line.norm_quantiles["1"] for line in store.read_metrics(out))
     assert answer["suggested_clip"] == pytest.approx([1.5 * largest, 2 * largest])
 
 
 def test_equivalent_sigma_is_sigma_times_clip_over_sensitivity(capsys, out):
     ask(capsys, *SMALL, "--method", "fed-alpha-cdp", "--clip", "50", "--sigma", "0.01", "--out", str(out))
     for line in store.read_metrics(out):
-        assert line["sensitivity"] < 50
-        assert line["equivalent_sigma"] == pytest.approx(line["sigma"] * 50 / line["sensitivity"])
+        assert line.sensitivity < 50
+        assert line.equivalent_sigma == pytest.approx(line.sigma * 50 / line.sensitivity)
 
 
 def test_watched_rounds_keep_their_checkpoints(capsys, out):
@@ -113,10 +113,10 @@ def test_watched_rounds_keep_their_checkpoints(capsys, out):
 def test_norms_that_overflow_are_left_out_of_the_metrics_and_the_run_stops_in_a_sentence(capsys, out):
     code = main([*SMALL, "--method", "non-private", "--lr", "1e6", "--out", str(out)])
     assert code == 1
-    assert "not finite any more" in capsys.readouterr().err
+    assert "the run diverged, " in capsys.readouterr().err
     (line,) = store.read_metrics(out)
-    assert line["norm_quantiles"]["1"] is None
-    assert line["norm_quantiles"]["0.5"] > 0
+    assert line.norm_quantiles["1"] is None
+    assert line.norm_quantiles["0.5"] > 0
 
 
 def attacked(capsys, out, *given):
@@ -301,7 +301,7 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_parameters(tmp_path):
     assert reached == sorted(set(reached)), "every run must get further than the one before"
     answer = subprocess.run(resume, check=True, capture_output=True).stdout
     assert json.loads(answer)["params_sha256"] == json.loads(whole.stdout)["params_sha256"]
-    assert [line["round"] for line in store.read_metrics(out)] == list(range(ROUNDS))
+    assert [line.round for line in store.read_metrics(out)] == list(range(ROUNDS))
     assert store.restore(out / store.LATEST, blank(out)).participations.sum() == ROUNDS * 4
 
 

@@ -57,9 +57,9 @@ def _says_it(sentence):
 
 def test_every_guarantee_of_a_run_on_an_own_table_says_it_first(run):
     held = store.read_json(run / "result.json")["guarantees"]
-    assert {g["threat_model"] for g in held} == set(THREATS)
-    assert all(_says_it(g["caveats"][0]) for g in held)
-    assert not any(_says_it(caveat) for g in held for caveat in g["caveats"][1:])
+    assert {g.threat_model for g in held} == set(THREATS)
+    assert all(_says_it(g.caveats[0]) for g in held)
+    assert not any(_says_it(caveat) for g in held for caveat in g.caveats[1:])
 
 
 def test_the_card_says_it_before_the_epsilon_and_first_of_what_is_not_covered(run):
@@ -104,7 +104,7 @@ def test_a_federation_over_own_tables_says_it_first(tmp_path):
     place = _table(tmp_path / "own.csv")
     plan = api.plan(place, "fed-cdp", target="outcome", **SMALL)
     held = conductor.budget_of(plan, load(place, target="outcome")).all_guarantees(2, 2)
-    assert all(_says_it(g["caveats"][0]) for g in held)
+    assert all(_says_it(g.caveats[0]) for g in held)
 
 
 @pytest.mark.parametrize("name", ["digits", "synthetic"])
@@ -112,7 +112,7 @@ def test_public_constants_need_no_such_sentence(name):
     data = load(name)
     assert data.caveats == ()
     held = Budget(api.plan(name, "fed-cdp", **SMALL), data, 1).all_guarantees(2, 2)
-    assert not any("taken from the private" in caveat for g in held for caveat in g["caveats"])
+    assert not any("taken from the private" in caveat for g in held for caveat in g.caveats)
 
 
 def test_own_pixels_are_not_scaled_by_their_records_but_their_classes_are(tmp_path):
@@ -138,5 +138,5 @@ def test_a_built_in_dataset_has_a_caveat_exactly_if_its_training_rows_scale_it(n
 def test_the_scaling_of_the_cancer_rows_is_said_first():
     data = load("cancer")
     held = Budget(api.plan("cancer", "fed-cdp", **SMALL), data, 1).all_guarantees(2, 2)
-    assert all("scaled" in g["caveats"][0] and "taken from the private" in g["caveats"][0] for g in held)
-    assert all(PARAMETERS_ONLY in g["caveats"][1:] for g in held)
+    assert all("scaled" in g.caveats[0] and "taken from the private" in g.caveats[0] for g in held)
+    assert all(PARAMETERS_ONLY in g.caveats[1:] for g in held)

@@ -10,7 +10,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.partition import Iid
-from gradveil.deployment.node import Site
+from gradveil.deployment.node import Node
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.spending import Spending
 from gradveil.engines.flower import worker
@@ -35,7 +35,7 @@ def data(own=False, rows=130):
 
 
 @dataclass
-class Node:
+class NodeInfo:
     """What the server is told of a node."""
 
     node_id: int
@@ -72,7 +72,7 @@ class MemoryGrid(Grid):
 
     def get_nodes(self):
         self.now += 1.0
-        return [Node(10 + i, name) for i, name in enumerate(self.sites) if name not in self.away]
+        return [NodeInfo(10 + i, name) for i, name in enumerate(self.sites) if name not in self.away]
 
     def push_messages(self, messages):
         ids = []
@@ -125,7 +125,7 @@ def federation(tmp_path):
     def make(plan, policy=ANY, own=False, before=lambda t, cohort: None, dataset=None, **options):
         held = dataset or data(own)
         sites = {
-            name: Site(held, policy, Spending(tmp_path / name / "spending.json"), None if own else (i, 3))
+            name: Node(held, policy, Spending(tmp_path / name / "spending.json"), None if own else (i, 3))
             for i, name in enumerate(NODES)
         }
         grid = MemoryGrid(sites)

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from gradveil.deployment.node import Site
+from gradveil.deployment.node import Node
 from gradveil.deployment.policy import STRICT
 from gradveil.deployment.spending import Spending
 from gradveil.engines.flower import wire
@@ -20,7 +20,7 @@ from gradveil.privacy.clip import PerLayer, Unclipped
 from gradveil.privacy.schedule import Constant, Cyclic, Exponential
 from gradveil.privacy.sensitivity import Fixed, L2Max, L2MaxOfMean
 
-NAMED = "is not among fed-cdp, fed-sdp-client"
+NAMED = "this node allows only fed-cdp, fed-sdp-client"
 SEEDED = {"noise_source": NoiseSource.SEEDED}
 
 
@@ -36,7 +36,7 @@ HOSTILE = {
     "noise at the server under a good name": ({"method": replace(FED_SDP, name="fed-cdp")}, {}, NAMED),
     "almost no noise": (cdp(noise=Constant(1e-9)), {}, "sigma = 1e-09"),
     "almost no noise on updates": ({"method": replace(FED_SDP_CLIENT, noise=Constant(1e-9))}, {}, "sigma = 1e-09"),
-    "no noise": (cdp(noise=Constant(0.0)), {}, "does not hide"),
+    "no noise": (cdp(noise=Constant(0.0)), {}, "does not clip and noise every step"),
     "noise that fades": (cdp(noise=Exponential(start=15.0, end=0.1)) | {"rounds": 50}, {}, "sigma = "),
     "noise that falls to nothing": (cdp(noise=Cyclic(start=15.0)) | {"rounds": 50}, {}, "sigma = "),
     "noise for a smaller bound": (cdp(sensitivity=Fixed(1e-6)), {}, NAMED),
@@ -50,12 +50,12 @@ HOSTILE = {
     "pruning": ({"method": METHODS["pruning"].value}, {}, NAMED),
     "a part of the coordinates": ({"method": METHODS["dssgd"].value}, {}, NAMED),
     "noise from a seed": (SEEDED, {"key": (1, 2)}, "seeded"),
-    "a key for secret noise": ({}, {"key": (1, 2)}, "brings a key"),
+    "a key for secret noise": ({}, {"key": (1, 2)}, "key: must be absent where the plan's noise is secret"),
     "too many rounds": ({"rounds": 1_000_000}, {}, "rounds = 1000000"),
     "a delta that allows everything": ({"delta": 0.009}, {}, "delta = 0.009"),
     "so many steps that the noise averages out": ({"local_steps": 3000}, {}, "epsilon = "),
-    "another's clients": ({}, {"clients": np.array([0, 1])}, "not held here"),
-    "one client many times": ({}, {"clients": np.array([0, 0, 0])}, "not held here"),
+    "another's clients": ({}, {"clients": np.array([0, 1])}, "clients: must be clients of this node"),
+    "one client many times": ({}, {"clients": np.array([0, 0, 0])}, "clients: must be clients of this node"),
 }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def ordered(plan, **changes):
 
 @pytest.fixture
 def node(tmp_path, tiny):
-    return Site(tiny(), STRICT, Spending(tmp_path / "spending.json"), (0, 3))
+    return Node(tiny(), STRICT, Spending(tmp_path / "spending.json"), (0, 3))
 
 
 def sent(node, order):

@@ -32,7 +32,7 @@ def folder(tmp_path, plan):
 def taken_up(folder, federation, plan, tamper=None):
     """Take the run up over nodes in memory; `tamper` is what they do to west's answers."""
     over, grid = federation(replace(plan, minimum_cohort=6), dataset=load("synthetic"))
-    run = conductor.taken_up(grid, folder)
+    run = conductor.open_run(grid, folder)
     run.engine, over.before = over, Journal(folder / conductor.JOURNAL).note
     if tamper is not None:
         grid.tamper["west"] = tamper
@@ -73,14 +73,13 @@ def test_epsilon_counts_only_the_noise_of_those_who_must_answer(plan, tiny):
     fewer, all_of_them = conductor.budget_of(some, tiny()), Budget(some, tiny(), 1)
     for threat in ("central", "client-central"):
         epsilons = [
-            next(g["epsilon"] for g in b.all_guarantees(2, 2) if g["threat_model"] == threat)
-            for b in (fewer, all_of_them)
+            next(g.epsilon for g in b.all_guarantees(2, 2) if g.threat_model == threat) for b in (fewer, all_of_them)
         ]
         assert epsilons[0] > epsilons[1] > 0
 
 
 def test_whoever_finds_the_folder_held_does_nothing(folder, federation, plan):
-    conductor.tell(folder, "running", "by another")
+    conductor.write_status(folder, "running", "by another")
     with store.locked(folder):
         conductor.conduct(None, folder)
     assert store.read_json(folder / conductor.STATUS)["sentence"] == "by another"
@@ -92,10 +91,10 @@ def test_a_journal_that_lost_an_attempt_is_refused_and_so_is_a_damaged_one(folde
     path = folder / conductor.JOURNAL
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-1]))
-    with pytest.raises(BadInput, match="holds 0 attempts at round 2, and 1 were made"):
+    with pytest.raises(BadInput, match="has 0 attempts at round 2, and 1 were made"):
         taken_up(folder, federation, plan)
     path.write_text("".join([*lines, "{}\n"]))
-    with pytest.raises(BadInput, match="was damaged, so it cannot be told what was released"):
+    with pytest.raises(BadInput, match="is damaged, so what was released is not known"):
         taken_up(folder, federation, plan)
     path.write_text("".join(lines))
     taken_up(folder, federation, plan)

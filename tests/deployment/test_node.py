@@ -13,7 +13,7 @@ from gradveil import keys
 from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.deployment import policy as policies
-from gradveil.deployment.node import NodeSettings, Site, own_population
+from gradveil.deployment.node import Node, NodeSettings, own_population
 from gradveil.deployment.policy import Policy, least_sigma, unguarded
 from gradveil.deployment.policy_file import written
 from gradveil.deployment.spending import Served, Spending
@@ -35,8 +35,8 @@ from gradveil.runs.budget import Budget
 
 @pytest.fixture
 def site(tmp_path, tiny):
-    def make(policy=Policy(), own=False, place=(0, 3)):  # noqa: B008
-        return Site(tiny(own), policy, Spending(tmp_path / "spending.json"), None if own else place)
+    def make(policy=Policy(), own=False, shard=(0, 3)):  # noqa: B008
+        return Node(tiny(own), policy, Spending(tmp_path / "spending.json"), None if own else shard)
 
     return make
 
@@ -54,17 +54,21 @@ def ordered(plan, clients=(0, 3), t=0, **changes):
 DECAYING = replace(FED_CDP, noise=Exponential(start=15.0, end=4.85))
 OBJECTIONS = {
     "seeded": (Policy(), {"noise_source": policies.NoiseSource.SEEDED}, "seeded"),
-    "method": (Policy(methods=("fed-sdp-client",)), {}, "fed-cdp is not among fed-sdp-client"),
+    "method": (Policy(methods=("fed-sdp-client",)), {}, "method = fed-cdp: this node allows only fed-sdp-client"),
     "sigma": (Policy(minimum_sigma=6.5), {}, "sigma = 6:"),
     "decayed sigma": (
         Policy(minimum_sigma=5.0),
         {"method": DECAYING, "rounds": 100},
         "sigma",
     ),
-    "promised noise": (Policy(minimum_sigma=0.1), {"method": FED_SDP}, "leaves the noise to the server"),
+    "promised noise": (Policy(minimum_sigma=0.1), {"method": FED_SDP}, "adds noise only at the server"),
     "small noise": (Policy(minimum_sigma=1.0), {"method": replace(FED_CDP, sensitivity=Fixed(0.1))}, "sigma = 0.15"),
     "rounds": (Policy(maximum_rounds=1), {}, "rounds = 2"),
-    "borrowed name": (Policy(methods=("fed-cdp",)), {"method": replace(FED_SDP, name="fed-cdp")}, "not among"),
+    "borrowed name": (
+        Policy(methods=("fed-cdp",)),
+        {"method": replace(FED_SDP, name="fed-cdp")},
+        "allows only fed-cdp",
+    ),
     "epsilon": (Policy(maximum_epsilon=0.01), {}, "epsilon ="),
     "no epsilon": (Policy(), {"method": NON_PRIVATE}, "no finite epsilon"),
     "epsilon of promised noise": (Policy(), {"method": FED_SDP}, "no finite epsilon"),
@@ -75,7 +79,11 @@ OBJECTIONS = {
     ),
     "share": (Policy(minimum_sigma=3.0), {"method": replace(FED_SDP_CLIENT, share=True)}, "sigma = 2.4"),
     "raw counts": (Policy(minimum_sigma=0.1), {"method": METHODS["quantile"].value}, "counts without noise"),
-    "another clip": (Policy(methods=("fed-cdp",)), {"method": replace(FED_CDP, clip=Quantile(4.0))}, "not among"),
+    "another clip": (
+        Policy(methods=("fed-cdp",)),
+        {"method": replace(FED_CDP, clip=Quantile(4.0))},
+        "allows only fed-cdp",
+    ),
     "noise that follows the data": (
         Policy(minimum_sigma=6.0),
         {"method": METHODS["fed-alpha-cdp"].value},
@@ -107,20 +115,20 @@ def test_a_plan_that_breaks_the_policy_is_refused_with_the_reason_and_nothing_is
 
 MISFITS = {
     "dataset": ({"dataset": "other"}, {}, "holds tiny"),
-    "columns": ({}, {"columns": ("age (1)",)}, "other columns"),
+    "columns": ({}, {"columns": ("age (1)",)}, "columns: those of the plan differ"),
     "another split": ({"train_all": True}, {}, "train_all"),
-    "a key for secret noise": ({}, {"key": (1, 2)}, "brings a key"),
+    "a key for secret noise": ({}, {"key": (1, 2)}, "key: must be absent where the plan's noise is secret"),
     "double weights": ({}, {"params": "double"}, "float32"),
     "shape": ({}, {"shape": (13,)}, "shape"),
     "classes": ({}, {"classes": ("a", "b")}, "classes"),
-    "node": ({}, {"node": 1, "clients": np.array([1])}, "part 0 of 3"),
-    "another's client": ({}, {"clients": np.array([0, 1])}, "not held here"),
-    "twice": ({}, {"clients": np.array([0, 0])}, "not held here"),
-    "none": ({}, {"clients": np.array([], np.int64)}, "not held here"),
-    "beyond": ({}, {"clients": np.array([9])}, "not held here"),
-    "round": ({}, {"t": 2}, "round 2"),
-    "negative round": ({}, {"t": -1}, "round -1"),
-    "weights": ({}, {"params": (np.ones(3, np.float32),)}, "do not fit"),
+    "node": ({}, {"node": 1, "clients": np.array([1])}, "shard = 1/3: this node holds 0/3"),
+    "another's client": ({}, {"clients": np.array([0, 1])}, "clients: must be clients of this node"),
+    "twice": ({}, {"clients": np.array([0, 0])}, "clients: must be clients of this node"),
+    "none": ({}, {"clients": np.array([], np.int64)}, "clients: must be clients of this node"),
+    "beyond": ({}, {"clients": np.array([9])}, "clients: must be clients of this node"),
+    "round": ({}, {"t": 2}, "round = 2:"),
+    "negative round": ({}, {"t": -1}, "round = -1:"),
+    "weights": ({}, {"params": (np.ones(3, np.float32),)}, "do not have the shapes"),
     "not finite": ({}, {"clip_state": (), "params": "nan"}, "not finite"),
 }
 
@@ -140,13 +148,13 @@ def test_an_order_that_does_not_fit_the_data_is_refused_with_the_reason(site, se
 
 
 def test_what_is_sent_is_written_down_before_for_its_owner_alone(site, secret, monkeypatch):
-    here, train, written = site(), Site._train, []
+    here, train, written = site(), Node._train, []
 
     def watched(self, engine, order):
         written.extend(here.spending.read().values())
         return train(self, engine, order)
 
-    monkeypatch.setattr(Site, "_train", watched)
+    monkeypatch.setattr(Node, "_train", watched)
     assert isinstance(here.handle(ordered(secret)), NodeReply)
     (seen,) = written
     assert seen.rounds == {"0": [0], "3": [0]}
@@ -188,12 +196,12 @@ def test_epsilon_is_what_the_accountant_says_of_the_busiest_client(site, secret,
     assert served.epsilon() == pytest.approx(account(expected, plan.delta, ADD_REMOVE, "server").epsilon)
 
 
-def test_the_same_rows_under_another_place_add_up(site, secret):
+def test_the_same_rows_as_another_shard_add_up(site, secret):
     here = site(Policy(maximum_rounds=3), own=True)
     plan = replace(secret, client_size=4)
     answers = [
-        here.handle(ordered(plan, clients=(place,), node=place, places=places))
-        for place, places in ((0, 3), (1, 3), (0, 2), (1, 2))
+        here.handle(ordered(plan, clients=(node,), node=node, nodes=nodes))
+        for node, nodes in ((0, 3), (1, 3), (0, 2), (1, 2))
     ]
     assert [isinstance(a, NodeReply) for a in answers] == [True, True, True, False]
 
@@ -201,7 +209,7 @@ def test_the_same_rows_under_another_place_add_up(site, secret):
 def test_a_seeded_order_without_a_key_is_refused(site, secret):
     seeded = replace(secret, noise_source=policies.NoiseSource.SEEDED)
     answer = site(Policy(allow_seeded=True)).handle(ordered(seeded))
-    assert "brings a key" in answer.reason
+    assert "key: must be absent where the plan's noise is secret" in answer.reason
 
 
 def test_a_round_that_is_served_again_costs_again(secret):
@@ -210,7 +218,7 @@ def test_a_round_that_is_served_again_costs_again(secret):
 
 
 def released(plan, tiny, words):
-    """Train one round of one step twice with other noise; gives both updates of every client, flat, and the memory."""
+    """Train one round of one step twice with other noise: both updates of every client, flat, and the clip state."""
     plan = replace(plan, local_steps=1)
     state = server.init(plan, (12,), 3, Keys.of(0, secret=False))
     engine = Vectorized(plan, Population.of(plan, tiny()))
@@ -269,7 +277,7 @@ def test_own_rows_are_divided_among_the_nodes_clients_no_row_twice(secret, tiny)
 
 def test_a_node_with_too_few_rows_of_its_own_refuses(site, secret):
     answer = site(own=True).handle(ordered(replace(secret, client_size=50)))
-    assert answer == Refusal("3 clients of 50 examples each need 150, and this node has 130 to train on")
+    assert answer == Refusal("client_size = 50: 3 clients need 150 training examples, and this node has 130")
 
 
 def test_own_data_may_bear_any_name(site, secret):
@@ -294,7 +302,7 @@ def test_a_policy_without_a_limit_must_say_that_it_means_it(tmp_path):
     path.write_text("allow_no_guarantee = true\n")
     assert policies.read(path) == Policy(allow_no_guarantee=True)
     path.write_text("")
-    with pytest.raises(BadInput, match="sets no maximum_epsilon"):
+    with pytest.raises(BadInput, match="maximum_epsilon is missing"):
         policies.read(path)
 
 
@@ -313,12 +321,12 @@ def test_a_written_policy_is_the_one_that_is_read_and_explains_every_key(tmp_pat
 @pytest.mark.parametrize("shard", ["3/3", "a/3", "1", "-1/3"])
 def test_a_shard_is_two_numbers(shard):
     with pytest.raises(BadInput, match="shard"):
-        NodeSettings(data="digits", state="x", policy="p", shard=shard).place  # noqa: B018
+        NodeSettings(data="digits", state="x", policy="p", shard=shard).shard_numbers  # noqa: B018
 
 
 def test_a_named_dataset_needs_its_shard(tmp_path):
     with pytest.raises(BadInput, match="--shard 0/3"):
-        Site.open(NodeSettings(data="digits", state=str(tmp_path), policy="p"))
+        Node.open(NodeSettings(data="digits", state=str(tmp_path), policy="p"))
 
 
 def test_spending_survives_as_json(tmp_path, secret):

@@ -174,22 +174,22 @@ def seen():
         configured(Path(theirs), here)
         found = ran(here, folder, scratch, Path(theirs))
         yield Seen(found, Path(theirs) / "ran", here, folder, scratch)
-        for name in here.hands.processes:  # shown if a test fails
-            print(f"--- {name}", here.hands.log(name).read_text(errors="replace")[-2000:], sep="\n")
+        for name in here.crew.processes:  # shown if a test fails
+            print(f"--- {name}", here.crew.log(name).read_text(errors="replace")[-2000:], sep="\n")
 
 
 def ran(here, folder, scratch, home):
     """Run the federation; gives what the stranger found."""
     data, changes = load("synthetic"), {"clients": 6, "cohort": 6, "rounds": 2, "local_steps": 3, "client_size": 20}
     plan = resolve("synthetic", data, FED_CDP, changes | {"batch": 4, "seed": 5})
-    supervisor.open_server(here.hands, here.server, NODES, QUIET)
+    supervisor.open_server(here.crew, here.server, NODES, QUIET)
     for name in NODES:
         here.start_node(name)
     conductor.lay_out(plan, data, folder, Federation(nodes=NODES, deadline=60.0, patience=90.0))
-    supervisor.begin(here.hands, here.server, folder, QUIET)
+    supervisor.begin(here.crew, here.server, folder, QUIET)
     found = {}
-    for line in supervisor.follow(here.hands, here.server, folder, QUIET):
-        if line["round"] == 0:
+    for line in supervisor.follow(here.crew, here.server, folder, QUIET):
+        if line.round == 0:
             files = [str(p) for top in (scratch, folder) for p in top.rglob("*") if p.is_file()]
             found = as_stranger(home, here.server.port, files) | {"files": len(files)}
     return found
@@ -247,9 +247,7 @@ def test_the_owner_can_ask_what_strangers_cannot(seen):
 
 def test_no_process_shows_a_secret_in_its_command_line(seen):
     secret = seen.here.server.owner.read_bytes().hex()
-    lines = [
-        Path(f"/proc/{p.pid}/cmdline").read_bytes() for p in seen.here.hands.processes.values() if p.poll() is None
-    ]
+    lines = [Path(f"/proc/{p.pid}/cmdline").read_bytes() for p in seen.here.crew.processes.values() if p.poll() is None]
     assert len(lines) >= 5
     assert not [line for line in lines if secret.encode() in line or b"--token" in line]
 
@@ -294,9 +292,9 @@ def test_a_node_with_an_unregistered_key_says_so_and_ends(seen, tmp_path):
     )
     assert done.returncode == 1, done.stderr
     last = done.stderr.strip().splitlines()[-1]
-    assert "does not take the key" in last
+    assert "does not accept the key" in last
     assert "not registered" in last
-    assert "given up after 25 s" in last
+    assert "gave up after 25 s" in last
 
 
 def test_a_node_that_trusts_another_ca_says_so_and_ends(seen, tmp_path):
@@ -305,11 +303,11 @@ def test_a_node_that_trusts_another_ca_says_so_and_ends(seen, tmp_path):
         seen.here.server.address, tmp_path, seen.here.nodes["site-0"].key, tmp_path / "other" / credentials.CA
     )
     assert done.returncode == 1, done.stderr
-    assert "is not one that the CA in" in done.stderr.strip().splitlines()[-1]
+    assert "was not signed by the CA in" in done.stderr.strip().splitlines()[-1]
 
 
 def test_a_node_that_finds_nobody_says_so_and_ends(seen, tmp_path):
     node = seen.here.nodes["site-0"]
     done = refused(f"127.0.0.1:{processes.free_port()}", tmp_path, node.key, node.ca)
     assert done.returncode == 1, done.stderr
-    assert "nobody answers at" in done.stderr.strip().splitlines()[-1]
+    assert "no server responds at" in done.stderr.strip().splitlines()[-1]

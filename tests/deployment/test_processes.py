@@ -88,12 +88,12 @@ def plan():
 def federation(nothing_is_left_running):
     """A server and three nodes; each test has its own, since most of them break it."""
     with local(NODES, "synthetic", Policy(allow_seeded=True, allow_no_guarantee=True)) as here:
-        supervisor.open_server(here.hands, here.server, NODES, QUIET)
+        supervisor.open_server(here.crew, here.server, NODES, QUIET)
         for name in NODES:
             here.start_node(name)
         yield here
-        for name in here.hands.processes:  # shown if the test fails
-            print(f"--- {name}", here.hands.log(name).read_text(errors="replace")[-3000:], sep="\n")
+        for name in here.crew.processes:  # shown if the test fails
+            print(f"--- {name}", here.crew.log(name).read_text(errors="replace")[-3000:], sep="\n")
 
 
 def laid_out(plan, folder, **settings):
@@ -104,9 +104,9 @@ def laid_out(plan, folder, **settings):
 
 def lines_of(federation, folder, meanwhile=lambda line: None):
     """Run a folder to its end; `meanwhile` is called after every round."""
-    supervisor.begin(federation.hands, federation.server, folder, QUIET)
+    supervisor.begin(federation.crew, federation.server, folder, QUIET)
     seen = []
-    for line in supervisor.follow(federation.hands, federation.server, folder, QUIET):
+    for line in supervisor.follow(federation.crew, federation.server, folder, QUIET):
         seen.append(line)
         meanwhile(line)
     return seen
@@ -123,12 +123,12 @@ def in_process(plan):
 def test_the_same_plan_and_seed_give_the_same_model_as_in_process(federation, plan, tmp_path):
     folder = laid_out(plan, tmp_path / "run")
     lines = lines_of(federation, folder)
-    assert [line["round"] for line in lines] == [0, 1]
+    assert [line.round for line in lines] == [0, 1]
     for line in lines:
-        assert line["nodes"]["missing"] == {}
-        assert set(line["nodes"]["seconds"]) == set(NODES)
-        assert line["nodes"]["bytes_up"] > 0
-        assert line["sensitivity"] is None  # diagnostics stay with the data
+        assert line.nodes.missing == {}
+        assert set(line.nodes.seconds) == set(NODES)
+        assert line.nodes.bytes_up > 0
+        assert line.sensitivity is None  # diagnostics stay with the data
     with np.load(folder / store.PARAMS) as stored:
         for i, leaf in enumerate(in_process(plan)):
             np.testing.assert_allclose(stored[f"layer_{i}"], leaf, rtol=0, atol=1e-5)
@@ -152,17 +152,17 @@ def conductors():
 
 def test_a_node_killed_in_a_run_is_missed_by_name_and_used_again_when_it_is_back(federation, plan, tmp_path):
     folder, most = laid_out(replace(plan, rounds=60), tmp_path / "run", deadline=20.0), 20
-    supervisor.begin(federation.hands, federation.server, folder, QUIET)
+    supervisor.begin(federation.crew, federation.server, folder, QUIET)
     told = []
-    for line in supervisor.follow(federation.hands, federation.server, folder, QUIET):
-        told.append(line["nodes"]["missing"])
-        if line["round"] == 0:
+    for line in supervisor.follow(federation.crew, federation.server, folder, QUIET):
+        told.append(line.nodes.missing)
+        if line.round == 0:
             for part in ("supernode", "worker"):
-                os.killpg(federation.hands.processes[f"site-1-{part}"].pid, signal.SIGKILL)
-        elif (told[-2] and not told[-1]) or line["round"] == most:
+                os.killpg(federation.crew.processes[f"site-1-{part}"].pid, signal.SIGKILL)
+        elif (told[-2] and not told[-1]) or line.round == most:
             break
         # A node that comes back is refused until it was missed for long enough: supervised, it is started again.
-        elif federation.hands.processes["site-1-supernode"].poll() is not None:
+        elif federation.crew.processes["site-1-supernode"].poll() is not None:
             federation.start_node("site-1")
     kill(conductors())
     assert told[0] == {}
@@ -175,29 +175,29 @@ def test_a_node_killed_in_a_run_is_missed_by_name_and_used_again_when_it_is_back
 
 def test_a_killed_superlink_is_started_again_with_its_database_and_the_run_goes_on(federation, plan, tmp_path):
     folder = laid_out(replace(plan, rounds=4), tmp_path / "run")
-    first = federation.hands.processes["superlink"]
+    first = federation.crew.processes["superlink"]
 
     def meanwhile(line):
-        if line["round"] == 0:
+        if line.round == 0:
             os.killpg(first.pid, signal.SIGKILL)
 
     lines = lines_of(federation, folder, meanwhile)
-    assert federation.hands.processes["superlink"] is not first
-    assert [line["round"] for line in lines] == [0, 1, 2, 3]
+    assert federation.crew.processes["superlink"] is not first
+    assert [line.round for line in lines] == [0, 1, 2, 3]
     assert store.read_json(folder / store.RESULT)["max_participations"] >= 4
 
 
 def test_a_run_whose_server_died_goes_on_from_its_checkpoint_without_counting_twice(federation, plan, tmp_path):
     plan = replace(plan, rounds=3)
     folder = laid_out(plan, tmp_path / "run")
-    supervisor.begin(federation.hands, federation.server, folder, QUIET)
-    following = supervisor.follow(federation.hands, federation.server, folder, QUIET)
-    assert next(following)["round"] == 0
+    supervisor.begin(federation.crew, federation.server, folder, QUIET)
+    following = supervisor.follow(federation.crew, federation.server, folder, QUIET)
+    assert next(following).round == 0
     kill(conductors())
-    with pytest.raises(processes.Failed, match="go on with --resume"):
+    with pytest.raises(processes.Failed, match="restart with --resume"):
         list(following)
     rest = lines_of(federation, folder)
-    assert [line["round"] for line in rest][-1] == 2
+    assert [line.round for line in rest][-1] == 2
     asked = [json.loads(line) for line in (folder / conductor.JOURNAL).read_text().splitlines()]
     result = store.read_json(folder / store.RESULT)
     assert result["rounds"] == 3
@@ -213,8 +213,8 @@ def check_logs(federation, folder):
     secrets += [path.read_bytes().hex() for path in (federation.server.owner, federation.server.secret)]
     row = load("synthetic").train.x[0]
     secrets += [f"{row[0]:.4f}", str(row[0])]
-    logs = [*federation.hands.log("superlink").parent.glob("*.log"), *folder.glob("*.log")]
-    assert {log.stem for log in logs} >= set(federation.hands.processes) >= {"superlink", "conductor"}
+    logs = [*federation.crew.log("superlink").parent.glob("*.log"), *folder.glob("*.log")]
+    assert {log.stem for log in logs} >= set(federation.crew.processes) >= {"superlink", "conductor"}
     for log in logs:
         text = log.read_text(errors="replace")
         assert not [secret for secret in secrets if secret in text], log
@@ -225,12 +225,12 @@ ROGUE = """
 import sys, time
 import numpy as np
 from gradveil.engines.flower import worker
-from gradveil.deployment.node import NODE, NodeSettings, Site
-from gradveil.federation.orders import Answer
+from gradveil.deployment.node import NODE, Node, NodeSettings
+from gradveil.federation.orders import NodeReply
 from pathlib import Path
 
 state = Path(sys.argv[1])
-site = Site.open(NodeSettings.read(state / NODE))
+node = Node.open(NodeSettings.read(state / NODE))
 faults = [
     lambda leaf: leaf * np.nan,
     lambda leaf: leaf[..., :1],
@@ -239,12 +239,12 @@ faults = [
 ]
 
 def handle(order):
-    honest = site.handle(order)
+    honest = node.handle(order)
     if order.t == len(faults):
-        raise ValueError(f"the first row is {site.dataset.train.x[0]}")
+        raise ValueError(f"the first row is {node.dataset.train.x[0]}")
     if order.t > len(faults):
         time.sleep(60)
-    return Answer(tuple(map(faults[order.t % len(faults)], honest.update)), honest.note)
+    return NodeReply(tuple(map(faults[order.t % len(faults)], honest.update)), honest.statistics)
 
 worker.serve(sys.argv[2], (state / "superexec.secret").read_bytes(), handle)
 """
@@ -253,13 +253,13 @@ worker.serve(sys.argv[2], (state / "superexec.secret").read_bytes(), handle)
 def test_a_node_that_answers_nonsense_or_late_is_named_each_time_and_never_heard(federation, plan, tmp_path):
     folder = laid_out(replace(plan, rounds=6), tmp_path / "run", deadline=25.0)
     places = federation.nodes["site-2"]
-    federation.hands.start("site-2-worker", [sys.executable, "-c", ROGUE, str(places.state), places.address])
+    federation.crew.start("site-2-worker", [sys.executable, "-c", ROGUE, str(places.state), places.address])
     try:
-        said = [line["nodes"]["missing"]["site-2"] for line in lines_of(federation, folder)]
+        said = [line.nodes.missing["site-2"] for line in lines_of(federation, folder)]
     finally:
-        federation.hands.start("site-2-worker", places.worker())
+        federation.crew.start("site-2-worker", places.worker())
     for text, expected in zip(
-        said, ("not finite", "shape", "shape", "float64", "Flower error", "no answer within 25 s"), strict=True
+        said, ("not finite", "shape", "shape", "float64", "Flower error", "no reply within 25 s"), strict=True
     ):
         assert expected in text, said
     with np.load(folder / store.PARAMS) as stored:

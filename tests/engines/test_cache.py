@@ -4,8 +4,6 @@ import pytest
 
 from gradveil.engines import cache
 
-pytestmark = pytest.mark.skipif(not cache.MAPS.exists(), reason="only Linux counts memory maps")
-
 
 def maps():
     return cache.MAPS.read_bytes().count(b"\n")
@@ -19,6 +17,7 @@ def compiled(numbers):
     return functions
 
 
+@pytest.mark.skipif(not cache.MAPS.exists(), reason="only Linux counts memory maps")
 def test_programs_are_let_go_when_they_are_too_many_and_work_again_afterwards():
     before = maps()
     kept = compiled(range(40))
@@ -28,3 +27,24 @@ def test_programs_are_let_go_when_they_are_too_many_and_work_again_afterwards():
     assert cache.let_go_of_programs(most=many - 1)
     assert maps() < many
     assert float(kept[2](jnp.ones((1, 1)))[0, 0]) == pytest.approx(2 * jnp.sin(1.0))
+
+
+@pytest.fixture
+def unsettled():
+    """JAX as a user has it who chose no folder for compiled programs; what tests chose is put back."""
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: jax.config.values[name] for name in names}
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_programs_are_kept_in_the_users_cache_folder_unless_the_user_chose_another(unsettled, monkeypatch, tmp_path):
+    monkeypatch.setenv("GRADVEIL_CACHE", str(tmp_path / "cache"))
+    cache.keep_compiled_programs()
+    assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "cache" / "compiled")
+    assert 0 < jax.config.values["jax_persistent_cache_min_compile_time_secs"] <= 1
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "mine"))
+    cache.keep_compiled_programs()
+    assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "mine")

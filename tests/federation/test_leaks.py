@@ -322,12 +322,12 @@ def descended_by_what_was_seen(plan, number):
     holding = ClientData(*map(jnp.asarray, (held.x, held.y, held.shards[number], np.int32(number))))
     now, sizes = client.begin(work, task), []
     for index in map(jnp.asarray, (0, 1)):
-        crossing, after = client.seen(work, task, holding, now, index), step(work, task, holding, now, index)
+        crossing, after = client.observed(work, task, holding, now.params, index), step(work, task, holding, now, index)
         np.testing.assert_allclose(
             flat(after.params), flat(now.params) - RATE * flat(crossing.used), rtol=1e-6, atol=1e-6
         )
         assert np.abs(flat(after.params) - flat(now.params)).max() > 1e-4
-        sizes.append(int(client.picked(work, task, holding, index).real))
+        sizes.append(int(client.batch_indices(work, task, holding, index).real))
         now = after
     return sizes
 
@@ -625,9 +625,9 @@ def test_noise_of_a_private_scale_is_not_a_number_and_of_no_noise_is_zero():
 @pytest.mark.parametrize(
     ("surface", "view", "single", "said"),
     [
-        (EXAMPLE, "arriving", False, "view = 'arriving': surface 2 shows released or in_memory"),
-        (UPDATE, "in_memory", False, "view = 'in_memory': surface 1 shows released"),
-        (SERVER, "in_memory", False, "view = 'in_memory': surface 0 shows released or arriving"),
+        (EXAMPLE, "arriving", False, "view = 'arriving': must be released or in_memory at surface 2"),
+        (UPDATE, "in_memory", False, "view = 'in_memory': must be released at surface 1"),
+        (SERVER, "in_memory", False, "view = 'in_memory': must be released or arriving at surface 0"),
         (UPDATE, "released", True, "surface 2 only"),
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradveil.attacks.analytic import Analytic
-from gradveil.attacks.attack import Found, Trajectory, mount
+from gradveil.attacks.attack import Reconstruction, Trajectory, mount
 from gradveil.attacks.labels import Counts, Granted, Joint, MatchedFilter, RowSums
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
@@ -216,7 +216,7 @@ def test_a_batch_that_gives_no_number_disturbs_no_other(labels):
     assert other.finite
 
 
-@pytest.mark.parametrize("name", [n for n in MATCHING if isinstance(ATTACKS[n].value.optimiser, Lbfgs)])
+@pytest.mark.parametrize("name", [n for n in MATCHING if isinstance(ATTACKS[n].value.optimizer, Lbfgs)])
 def test_the_loss_of_a_snapshot_is_never_above_that_of_the_one_before(name):
     for found in founds(name):
         assert found.loss[0] == np.inf  # nothing was evaluated yet
@@ -261,7 +261,7 @@ def test_of_several_starts_the_one_with_the_smallest_loss_is_kept():
 
 def brought(loss, x=0.0):
     one = np.ones(1, np.int32)
-    return Found(np.full((1, 1, FEATURES), x), None, np.array([loss]), one, one)
+    return Reconstruction(np.full((1, 1, FEATURES), x), None, np.array([loss]), one, one)
 
 
 @dataclass
@@ -343,13 +343,15 @@ def test_all_are_told_of_as_they_are_done():
 def test_a_trajectory_is_cut_after_its_last_move_and_labels_are_those_at_the_end():
     x, logits = np.arange(10.0).reshape(5, 1, 2), np.eye(3)[[0, 1, 2, 0, 0]][:, None]
     iterations = np.array([0, 4, 7, 7, 7])
-    found = Found.of(Trajectory(x, logits, np.array([9.0, 3, 2, 2, 2]), iterations, 3 * iterations), None)
+    found = Reconstruction.of(Trajectory(x, logits, np.array([9.0, 3, 2, 2, 2]), iterations, 3 * iterations), None)
     np.testing.assert_array_equal(found.x, x[:3])
     assert found.labels.tolist() == [2]
     assert found.loss.tolist() == [9, 3, 2]
     assert found.iterations.tolist() == [0, 4, 7]
     assert found.evaluations.tolist() == [0, 12, 21]
-    assert Found.of(Trajectory(x, logits[..., :0], x[:, 0, 0], iterations, iterations), np.array([1])).labels == [1]
+    assert Reconstruction.of(
+        Trajectory(x, logits[..., :0], x[:, 0, 0], iterations, iterations), np.array([1])
+    ).labels == [1]
 
 
 PICTURES = replace(STAGE, shape=(6, 6, 1), columns=())
@@ -442,15 +444,15 @@ def valley(x, radius):
 
 
 @partial(jax.jit, static_argnums=0)
-def descent(optimiser, start, radius):
+def descent(optimizer, start, radius):
     """Points, losses and evaluations after each of 150 iterations."""
     objective = partial(valley, radius=radius)
 
     def one(moved, _):
-        moved = optimiser.advance(objective, moved, 150, 0.0)
+        moved = optimizer.advance(objective, moved, 150, 0.0)
         return moved, (moved.z, moved.loss, moved.evaluations)
 
-    return jax.lax.scan(one, optimiser.begin(objective, start, 150), None, length=150)[1]
+    return jax.lax.scan(one, optimizer.begin(objective, start, 150), None, length=150)[1]
 
 
 START = np.float32([-0.5, 0.5, -0.3])
@@ -458,7 +460,7 @@ START = np.float32([-0.5, 0.5, -0.3])
 
 @pytest.mark.parametrize(("radius", "low"), [(10.0, 1e-6), (1.0, 0.27)])
 def test_no_step_of_lbfgs_raises_the_loss_also_at_the_edge_of_what_is_a_number(radius, low):
-    points, losses, evaluations = map(np.asarray, descent(Lbfgs(inner=1, memory=5), START, radius))
+    points, losses, evaluations = map(np.asarray, descent(Lbfgs(inner=1, history_size=5), START, radius))
     np.testing.assert_allclose(losses, [valley(p.astype(float), None) for p in points], rtol=1e-4, atol=1e-9)
     assert (np.linalg.norm(points, axis=1) <= radius).all()
     assert (np.diff(losses) <= 0).all()
@@ -466,9 +468,9 @@ def test_no_step_of_lbfgs_raises_the_loss_also_at_the_edge_of_what_is_a_number(r
     assert losses[-1] < low  # the minimum is 0 at (1, 1, 1); on the unit ball scipy's SLSQP finds 0.245 at its edge
 
 
-@pytest.mark.parametrize("optimiser", [Lbfgs(inner=1, memory=5), SignedAdam()])
-def test_an_objective_that_is_never_a_number_moves_nothing_and_is_no_success(optimiser):
-    points, losses, _ = map(np.asarray, descent(optimiser, START, 0.1))
+@pytest.mark.parametrize("optimizer", [Lbfgs(inner=1, history_size=5), SignedAdam()])
+def test_an_objective_that_is_never_a_number_moves_nothing_and_is_no_success(optimizer):
+    points, losses, _ = map(np.asarray, descent(optimizer, START, 0.1))
     np.testing.assert_array_equal(points, np.broadcast_to(START, points.shape))
     assert not brought(float(losses[-1])).finite
 
@@ -481,7 +483,7 @@ def test_an_objective_that_is_never_a_number_moves_nothing_and_is_no_success(opt
         (lambda: replace(CPL, most=0), "most"),
         (lambda: replace(CPL, longest=0), "longest"),
         (lambda: Lbfgs(inner=0), "inner"),
-        (lambda: Lbfgs(memory=0), "memory|inner"),
+        (lambda: Lbfgs(history_size=0), "history_size|inner"),
         (lambda: SignedAdam(0.0), "rate"),
         (lambda: SignedAdam(float("nan")), "rate"),
         (lambda: Tiles(0), "times"),

@@ -7,7 +7,7 @@ import pytest
 
 from gradveil.methods import METHODS
 from gradveil.privacy.clip import Unclipped
-from gradveil.privacy.method import split_static
+from gradveil.privacy.method import combine, split_static
 from gradveil.privacy.prune import Keep
 from gradveil.privacy.sanitize import cross
 
@@ -18,8 +18,8 @@ BOUNDED = {name: e.value for name, e in METHODS.items() if not isinstance(e.valu
 @pytest.mark.parametrize("name", BOUNDED)
 def test_it_counts_as_zero_and_everything_that_is_released_stays_finite(name, bad):
     method = BOUNDED[name]
-    kind, numbers = split_static(method)
-    rule = kind.bind(tuple(map(jnp.float32, numbers)))
+    static, numbers = split_static(method)
+    rule = combine(static, tuple(map(jnp.float32, numbers)))
     rng = np.random.default_rng(0)
     lot = [rng.normal(size=(4, 3, 2)).astype(np.float32), rng.normal(size=(4, 5)).astype(np.float32)]
     clip_state = method.clip.init([leaf[0] for leaf in map(jnp.asarray, lot)])
@@ -38,4 +38,4 @@ def test_it_counts_as_zero_and_everything_that_is_released_stays_finite(name, ba
         assert np.isfinite(one).all()
         if isinstance(method.prune, Keep):  # DSSGD bounds every number before that
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((spoilt.seen.released, spoilt.note)))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((spoilt.observed.released, spoilt.statistics)))

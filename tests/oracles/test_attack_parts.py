@@ -17,7 +17,7 @@ from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage, fused, merged, noise_std
 from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.prior import PRIORS, Box, Gaussian, Levels, TotalVariation
-from gradveil.attacks.public_stats import Known, learn
+from gradveil.attacks.public_stats import PublicStats, compute
 from gradveil.attacks.score import Truth, identified
 from gradveil.attacks.start import STARTS, ClassMean, ConstantStart, Normal, Tiles, Uniform
 from gradveil.models.gradients import per_example_gradients
@@ -126,7 +126,7 @@ def table_facts(n=40):
 def learned_from(public, labels, beliefs=None):
     reading = Reading((), (), (np.zeros(1),), (np.zeros(1),))
     leak = Leak(stage(public.x.shape[1:]), (reading,), public)
-    return Known(*map(np.asarray, learn(leak, np.asarray(labels), beliefs)))
+    return PublicStats(*map(np.asarray, compute(leak, np.asarray(labels), beliefs)))
 
 
 # Starts
@@ -195,7 +195,7 @@ def test_tiles_repeat_along_a_row(times, long):
 def test_what_is_known_are_means_and_ranges_and_a_class_without_examples_has_the_mean_of_all():
     public = Public(np.float32([[1, 2], [3, 8], [5, 5]]), np.array([0, 0, 2]))
     known = learned_from(public, [1])
-    assert known.mean.tolist() == known.centre.tolist() == [3, 5]
+    assert known.mean.tolist() == known.center.tolist() == [3, 5]
     assert known.class_means.tolist() == [[2, 5], [3, 5], [5, 5]]
     assert known.low.tolist() == [1, 2]
     assert known.high.tolist() == [5, 8]
@@ -207,7 +207,7 @@ def test_the_centre_is_the_mean_of_the_classes_that_are_believed():
     public = Public(np.float32([[1, 2], [3, 8], [5, 5]]), np.array([0, 0, 2]))
     known = learned_from(public, [1], np.array([0.5, 0.0, 0.5]))
     assert known.mean.tolist() == [3, 5]
-    assert known.centre.tolist() == [3.5, 5]
+    assert known.center.tolist() == [3.5, 5]
 
 
 # Distances
@@ -649,9 +649,9 @@ def bowl(x):
 
 @partial(jax.jit, static_argnums=0)
 def descended(objective, start, stop):
-    optimiser = Lbfgs(inner=50, memory=4)
-    begun = optimiser.begin(objective, start, 8)
-    return jax.lax.fori_loop(0, 8, lambda _, moved: optimiser.advance(objective, moved, 8, stop), begun)
+    optimizer = Lbfgs(inner=50, history_size=4)
+    begun = optimizer.begin(objective, start, 8)
+    return jax.lax.fori_loop(0, 8, lambda _, moved: optimizer.advance(objective, moved, 8, stop), begun)
 
 
 @pytest.mark.parametrize(("objective", "d"), [(rosenbrock, 2), (rosenbrock, 10), (bowl, 6)])
@@ -670,7 +670,7 @@ def test_lbfgs_stops_once_the_loss_is_small_enough():
 
 
 def test_signed_adam_is_adam_on_signs_with_a_rate_that_falls_three_times():
-    optimiser, n, rate, centre = SignedAdam(0.1), 32, 0.1, np.array([0.31, -2.0])
+    optimizer, n, rate, centre = SignedAdam(0.1), 32, 0.1, np.array([0.31, -2.0])
 
     def objective(z):
         return jnp.sum(jnp.square(z - jnp.asarray(centre, jnp.float32)))
@@ -678,10 +678,10 @@ def test_signed_adam_is_adam_on_signs_with_a_rate_that_falls_three_times():
     @jax.jit
     def run(z):
         def one(moved, _):
-            moved = optimiser.advance(objective, moved, n, 0.0)
+            moved = optimizer.advance(objective, moved, n, 0.0)
             return moved, moved.z
 
-        return jax.lax.scan(one, optimiser.begin(objective, z, n), None, length=n)[1]
+        return jax.lax.scan(one, optimizer.begin(objective, z, n), None, length=n)[1]
 
     z, first, second, expected = np.zeros(2), np.zeros(2), np.zeros(2), []
     for i in range(n):

@@ -189,7 +189,7 @@ def test_without_noise_it_is_the_loop(method, surface, mask):
         expected = [np.einsum("j,j...->...", mask, u.astype(np.float64)) / N for u in units]
     for used, layer in zip(crossing.used, expected, strict=True):
         np.testing.assert_allclose(used, layer, rtol=1e-4, atol=1e-5 * np.abs(layer).max())
-    for raw, unit in zip(crossing.seen.raw, units, strict=True):
+    for raw, unit in zip(crossing.observed.raw, units, strict=True):
         np.testing.assert_array_equal(raw, unit)
 
 
@@ -200,7 +200,7 @@ UNTOUCHED = [(m, s) for m in EVERY.values() for s in Surface if m.idle or s is n
 def test_where_a_method_does_not_act_the_units_themselves_are_seen_and_no_noise_is_drawn(method, surface):
     quiet, loud = (crossed(method, lot(), FULL, sigma, surface) for sigma in (0.0, 9.0))
     np.testing.assert_array_equal(flat(quiet.used), flat(loud.used))
-    for seen, unit in zip(loud.seen.released, lot(), strict=True):
+    for seen, unit in zip(loud.observed.released, lot(), strict=True):
         np.testing.assert_array_equal(seen, unit)
 
 
@@ -218,7 +218,7 @@ def test_the_noise_on_the_mean_has_the_promised_law(method, draw):
 @pytest.mark.parametrize("draw", [Draw.SUM, Draw.MEAN])
 def test_the_one_noised_mean_is_what_is_released(method, draw):
     crossing = crossed(replace(method, draw=draw), lot(), FULL, 0.7)
-    for released, used in zip(crossing.seen.released, crossing.used, strict=True):
+    for released, used in zip(crossing.observed.released, crossing.used, strict=True):
         np.testing.assert_array_equal(released, used[None])
 
 
@@ -226,12 +226,12 @@ def test_the_one_noised_mean_is_what_is_released(method, draw):
 def test_noise_for_each_is_on_every_released_unit_and_averages_to_what_is_used(method):
     drawn = replace(method, draw=Draw.EACH)
     crossing = crossed(drawn, lot(), FULL, 0.7)
-    for released, used in zip(crossing.seen.released, crossing.used, strict=True):
+    for released, used in zip(crossing.observed.released, crossing.used, strict=True):
         np.testing.assert_allclose(np.mean(released, axis=0), used, rtol=1e-4, atol=1e-5 * np.abs(released).max())
     _, sensitivity, kept, width = naive(drawn, lot(), FULL)
     shift = flat(memory_of(drawn)[0]) if isinstance(drawn.clip, AdaClip) else 0.0
     for j in range(N):
-        unit = (flat([r[j] for r in crossing.seen.released]) - shift) / width
+        unit = (flat([r[j] for r in crossing.observed.released]) - shift) / width
         is_normal_with(unit - flat(kept[j]), 0.7 * sensitivity)
 
 
@@ -241,7 +241,7 @@ def test_noise_is_new_for_every_key_layer_and_unit(name):
 
     def noise(key, draw):
         drawn = replace(method, draw=draw)
-        quiet, loud = (crossed(drawn, lot(), FULL, s, key=key).seen.released for s in (0.0, 0.7))
+        quiet, loud = (crossed(drawn, lot(), FULL, s, key=key).observed.released for s in (0.0, 0.7))
         return [np.asarray(a - b, np.float64) for a, b in zip(loud, quiet, strict=True)]
 
     def correlation(a, b):

@@ -33,26 +33,26 @@ class Mine:
     sound: ClassVar[bool] = True
     once_a_round: ClassVar[bool] = False
 
-    def start(self, params):
+    def init(self, params):
         return ()
 
-    def enter(self, lot, clip_state):
+    def transform(self, lot, clip_state):
         return lot
 
     def scales(self, norms, clip_state):
         whole = jnp.sqrt(jnp.sum(norms**2, axis=1, keepdims=True))
         return jnp.broadcast_to(jnp.minimum(1.0, self.factor * self.c / whole), norms.shape)
 
-    def leave(self, noised, clip_state):
+    def inverse(self, noised, clip_state):
         return noised
 
     def bound(self, clip_state):
         return jnp.asarray(self.c)
 
-    def note(self, facts, noised, noise_std, clip_state):
-        return jnp.mean(facts.before) if self.learns else ()
+    def statistics(self, norm_stats, noised, noise_std, clip_state):
+        return jnp.mean(norm_stats.before) if self.learns else ()
 
-    def learn(self, clip_state, summed, expected, key):
+    def update(self, clip_state, summed, expected, key):
         return clip_state
 
 
@@ -77,12 +77,14 @@ def test_a_clip_that_keeps_its_bound_passes():
 
 @pytest.mark.parametrize("factor", [1.01, 1e9])
 def test_a_clip_that_lets_a_unit_through_is_refused_with_both_norms(factor):
-    with pytest.raises(BadInput, match=r"clip = Mine: lets a unit of norm .* where it says that C is 4"):
+    with pytest.raises(BadInput, match=r"clip = Mine: a clipped unit has norm .*, and must be at most its bound C = 4"):
         inspect(method(Mine(factor=factor)), PARAMS)
 
 
 def test_a_clip_that_says_sound_and_learns_from_raw_norms_is_refused():
-    with pytest.raises(BadInput, match="clip = Mine: says sound = True, but what it notes changes"):
+    with pytest.raises(
+        BadInput, match="clip = Mine: declares sound = True, but its statistics depend on norms without noise"
+    ):
         inspect(method(Mine(learns=True)), PARAMS)
 
 
@@ -116,6 +118,6 @@ def test_the_inspection_tells_a_count_from_a_constant():
 
 def test_a_run_with_a_clip_that_does_not_clip_is_refused_before_anything_is_written(tmp_path):
     plan = gradveil.plan("synthetic", method(Mine(factor=1e9)), rounds=1)
-    with pytest.raises(BadInput, match="lets a unit of norm"):
+    with pytest.raises(BadInput, match="a clipped unit has norm"):
         gradveil.train(plan, tmp_path / "run")
     assert not (tmp_path / "run").exists()

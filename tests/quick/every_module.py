@@ -20,16 +20,18 @@ CODES: set = set()
 def watch():
     """Begin to note which functions are called, in this thread and all that start later."""
 
-    def note(frame, event, argument):
-        CODES.add(frame.f_code)
+    def note(frame, event, argument, add=CODES.add):
+        add(frame.f_code)
 
     threading.settrace(note)
     sys.settrace(note)
 
 
 def ran():
-    """Give the modules that were run so far, as paths below the package."""
-    functions = {code.co_filename for code in CODES if code.co_flags & inspect.CO_OPTIMIZED}
+    """Stop watching, and give the modules that were run, as paths below the package."""
+    threading.settrace(None)
+    sys.settrace(None)
+    functions = {code.co_filename for code in CODES.copy() if code.co_flags & inspect.CO_OPTIMIZED}
     imported = {
         m.__file__ for n, m in list(sys.modules.items()) if n.startswith("gradveil") and getattr(m, "__file__", 0)
     }

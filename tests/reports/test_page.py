@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 
 import jsonschema
@@ -11,6 +11,7 @@ import pytest
 
 from gradveil.cli.main import main
 from gradveil.errors import BadInput
+from gradveil.leakage.attack_record import AttackRecord, CandidateRecord
 from gradveil.reports import card, evidence, words
 from gradveil.reports.charts import INK, Line, curves
 from gradveil.reports.exhibits import Exhibit
@@ -119,10 +120,10 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
     run = evidence.gather(runs / "digits")
     text = page([run])
     held = run.guarantee
-    assert held["finite"]
-    assert f"epsilon {held['epsilon']:.3g} at delta 1e-05, for one example" in text
+    assert held.finite
+    assert f"epsilon {held.epsilon:.3g} at delta 1e-05, for one example" in text
     assert "an honest-but-curious server" in text
-    assert all(caveat.split(";")[0] in text for caveat in held["caveats"])
+    assert all(caveat.split(";")[0] in text for caveat in held.caveats)
     assert "not a guarantee" in text
     assert "budget" in text  # the line of --max-epsilon
 
@@ -141,8 +142,7 @@ def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
 def test_a_headline_calls_it_nothing_only_if_the_interval_of_the_gain_ends_near_zero(runs, interval, said):
     run = evidence.gather(runs / "digits")
     attacks = [
-        replace(one, record=one.record | {"resilient": True, "candidates": [], "gain_ci": list(interval)})
-        for one in run.attacks
+        replace(one, record=replace(one.record, resilient=True, candidates=(), gain_ci=interval)) for one in run.attacks
     ]
     assert said in words.headline(replace(run, attacks=attacks))
 
@@ -259,22 +259,21 @@ def test_figures_follow_the_pages_ink_and_are_the_same_each_time():
     assert not re.search(r'<svg [^>]*width="', one.svg)
 
 
-def record(gain, interval, success=(0.0, 0.4), resilient=None):
-    judged = None if interval is None else interval[0] <= 0
-    return {
-        "gain": gain, "gain_ci": interval, "prior_rmse": 0.25, "resilient": judged if resilient is None else resilient,
-        "candidates": [{"n": 10, "success": 0.1, "success_ci": list(success), "chance": 0.1}], "surface": 2,
-    }  # fmt: skip
+def record(gain, interval, success=(0.0, 0.4)):
+    nothing = dict.fromkeys(field.name for field in fields(AttackRecord))
+    told = CandidateRecord(n=10, success=0.1, success_ci=success, chance=0.1, bound=None, mu=None)
+    judged = {"gain": gain, "gain_ci": interval, "resilient": None if interval is None else interval[0] <= 0}
+    return AttackRecord(**nothing | judged | {"prior_rmse": 0.25, "candidates": (told,), "surface": 2})
 
 
 @pytest.mark.parametrize(
     ("given", "leak"),
     [
-        (record(0.1, [0.05, 0.15]), True),
-        (record(0.001, [-0.004, 0.006]), False),
-        (record(0.19, [-0.9, 1.3]), None),  # two victims: nothing can be told
+        (record(0.1, (0.05, 0.15)), True),
+        (record(0.001, (-0.004, 0.006)), False),
+        (record(0.19, (-0.9, 1.3)), None),  # two victims: nothing can be told
         (record(0.2, None), None),
-        (record(-0.18, [-0.2, -0.1], success=(0.7, 1.0)), True),  # a bad picture of a record that is told from others
+        (record(-0.18, (-0.2, -0.1), success=(0.7, 1.0)), True),  # a bad picture of a record that is told from others
     ],
 )
 def test_a_leak_is_called_so_only_on_evidence_and_its_absence_too(given, leak):
@@ -284,5 +283,5 @@ def test_a_leak_is_called_so_only_on_evidence_and_its_absence_too(given, leak):
 
 def test_the_attack_that_found_a_leak_speaks_for_its_surface(runs):
     held = evidence.gather(runs / "bare")
-    unclear, clear = (evidence.Shown(r, None) for r in (record(0.3, [-0.9, 1.3]), record(0.1, [0.05, 0.15])))
+    unclear, clear = (evidence.Shown(r, None) for r in (record(0.3, (-0.9, 1.3)), record(0.1, (0.05, 0.15))))
     assert replace(held, attacks=[unclear, clear]).strongest(2) is clear

@@ -10,7 +10,7 @@ from gradveil.methods import METHODS, NON_PRIVATE
 from gradveil.reproduction.cell import Cell, Table
 from gradveil.reproduction.driver import Driver, cached_at_paper_scale, cut_short
 from gradveil.reproduction.executor import Executor
-from gradveil.reproduction.job_cache import AttackScores, JobCache, TrainingRecord, ValueRecord, VictimScore
+from gradveil.reproduction.job_cache import AttackScores, CachedVictim, JobCache, TrainingRecord, ValueRecord
 from gradveil.reproduction.jobs import SettingJob, SizeJob, TimingJob, TrainingJob, seeded
 from gradveil.reproduction.scale import SCALES
 from gradveil.reproduction.stand_ins import SHAPES, stand_in
@@ -118,7 +118,7 @@ def test_only_what_is_in_the_cache_is_taken_from_it(cache):
 
 def attacked(*hits):
     scores = {"rmse": 0.1, "rmse_unclamped": 0.1, "iterations": 3, "gain": 0.1}
-    return AttackScores(victims=tuple(VictimScore(success=hit, **scores) for hit in hits), of_ten=None)
+    return AttackScores(victims=tuple(CachedVictim(success=hit, **scores) for hit in hits), of_ten=None)
 
 
 def test_an_attack_cut_short_is_not_compared_unless_everyone_was_recovered():
@@ -155,6 +155,7 @@ def test_what_was_trained_at_paper_scale_is_taken_from_the_cache_and_nothing_is_
         return stand_in(name) if name == "cancer" else data("lfw")
 
     notes = []
+    (cache.folder / "runs").touch()  # a file where run folders would be made: whatever is trained fails at once
     executor = Executor(cache, only_cancer, notes.append)
     (_, nothing) = cached_at_paper_scale(executor, 3)
     jobs = {c.row: c.job for c in lay_out("noise-scale", SCALES["paper"]).cells if c.row[0] == "cancer, sigma = 0.5"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gradveil.reproduction.job_cache import AttackScores, TrainingRecord, VictimScore
+from gradveil.reproduction.job_cache import AttackScores, CachedVictim, TrainingRecord
 from gradveil.reproduction.measures import measured
 
 
@@ -61,7 +61,7 @@ def test_the_error_of_an_accuracy_on_the_way_joins_that_between_seeds():
 
 def attacked(hits, far=True, of_ten=None):
     victims = tuple(
-        VictimScore(success=hit, rmse=0.1, rmse_unclamped=0.7 if far else 0.5, iterations=3, gain=0.0) for hit in hits
+        CachedVictim(success=hit, rmse=0.1, rmse_unclamped=0.7 if far else 0.5, iterations=3, gain=0.0) for hit in hits
     )
     return AttackScores(victims=victims, of_ten=of_ten)
 

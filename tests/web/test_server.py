@@ -115,7 +115,7 @@ def test_what_is_too_large_or_no_object_is_refused(trained, client, post):
         ({"rounds": "0"}, "rounds = 0"),
         ({"sigma": "-1"}, "sigma"),
         ({"method": "magic"}, "magic"),
-        ({"lr": "fast"}, "lr"),
+        ({"max-epsilon": "0.0001"}, "one round already spends"),  # which only the process of the run finds out
     ],
 )
 def test_a_wrong_value_gets_the_sentence_of_the_command_line(trained, capsys, changes, said, client, post, small):
@@ -127,6 +127,14 @@ def test_a_wrong_value_gets_the_sentence_of_the_command_line(trained, capsys, ch
     assert answer.json()["error"] == capsys.readouterr().err.strip().removeprefix("gradveil: ")
     assert said in answer.json()["error"]
     assert not (trained / "wrong").exists()
+    assert list(trained.glob(".wrong*")) == []
+
+
+@pytest.mark.parametrize(("key", "what"), [("lr", "a number"), ("client-size", "a whole number")])
+def test_a_field_that_is_no_number_is_refused_by_its_name(trained, key, what, client, post, small):
+    answer = post(client(trained), "/api/runs", small | {key: "fast", "name": "wrong"})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == f"{key.replace('-', '_')} = 'fast': {what} is expected"
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "x" * 65, "a b", "<b>", "one"])
@@ -171,6 +179,35 @@ def test_a_run_is_a_process_of_its_own_that_can_be_stopped_and_taken_up(tmp_path
     wait_until(lambda: len(store.read_metrics(tmp_path / "long")) > done)
     assert post(other, "/api/runs/long/stop", {}).status_code == 200
     wait_for(other, "long", "stopped")
+
+
+def test_a_run_that_fails_later_says_why_on_its_page_and_as_data(tmp_path, client, post, small):
+    asked = client(tmp_path)
+    doomed = small | {"method": "non-private", "lr": "1e6", "rounds": "200", "name": "doomed"}
+    assert post(asked, "/api/runs", doomed).json() == {"name": "doomed"}
+    page = wait_for(asked, "doomed", "stopped")
+    assert "not finite any more" in page
+    told = json.loads((tmp_path / ".doomed.status").read_text())
+    assert (told["doing"], "not finite any more" in told["refused"]) == ("ended", True)
+
+
+def test_a_page_starts_attacks_and_reports_like_the_command_line(tmp_path, trained, client, post, small):
+    asked = client(tmp_path)
+    assert post(asked, "/api/runs", small | {"attack": "on", "name": "one"}).status_code == 200
+    wait_for(asked, "one", "finished")
+
+    def told(root):
+        result = json.loads((root / "one" / "result.json").read_text())
+        attacks = [json.loads(path.read_text()) for path in sorted((root / "one" / "attacks").glob("*.json"))]
+        return (
+            [result[key] for key in ("params_sha256", "plan_sha256", "guarantees")],
+            [[one[key] for key in ("settings_sha256", "mean_rmse", "victims")] for one in attacks],
+        )
+
+    assert told(tmp_path) == told(trained)
+    assert len(told(tmp_path)[1]) == 3
+    for name in ("report.html", "privacy_card.json"):
+        assert (tmp_path / "one" / name).exists()
 
 
 def test_a_typed_plan_is_validated_like_a_file(trained, tmp_path, client, post):

@@ -1,4 +1,4 @@
-"""The paper's own figures, recomputed by its own rules, and never to be quoted as a guarantee."""
+"""The paper's own epsilons, recomputed by its own rules; never a guarantee."""
 
 import math
 from collections.abc import Callable

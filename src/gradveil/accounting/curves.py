@@ -1,7 +1,7 @@
 """Hockey-stick curves delta(epsilon) of one release, exact and vectorized over epsilon.
 
 A release is x + N(0, z^2) where the units that a neighbor changes move x by at most their number k. How many of them
-are in the lot is random, so the two output laws are dominated by mixtures on the line:
+are in the lot is random, so the two output distributions are dominated by mixtures on the line:
 
     P = sum_k w_k N(k, z^2)        against        Q = N(0, z^2)
 
@@ -24,13 +24,13 @@ Array = np.ndarray[Any, Any]
 
 REMOVE, ADD, REPLACE = "remove", "add", "replace"
 _LARGEST = 300.0
-"""Beyond this loss exponentials overflow; what lies there is charged as infinite."""
+"""Beyond this loss exponentials overflow; larger losses are charged as infinite."""
 _FAR = 10.0
-"""Standard deviations beyond which a normal is taken for nothing: 8e-24, charged as an infinite loss."""
+"""Standard deviations at which a normal is cut off; the 8e-24 beyond is charged as an infinite loss."""
 
 
 class Curve(NamedTuple):
-    """delta(epsilon) as a function of arrays, and the losses between which nearly all of its mass lies."""
+    """delta(epsilon) as a function of arrays, and the range of losses that holds nearly all of its mass."""
 
     delta: Callable[[Array], Array]
     low: float
@@ -91,8 +91,8 @@ def _log_ratio(z: float, shifts: Array, weights: Array) -> Callable[[Array], Arr
 
     def loss(x: Array) -> Array:
         exponents = (2 * shifts[:, None] * x - shifts[:, None] ** 2) / (2 * z * z)
-        found: Array = logsumexp(exponents + np.log(weights)[:, None], axis=0)
-        return found
+        log_ratio: Array = logsumexp(exponents + np.log(weights)[:, None], axis=0)
+        return log_ratio
 
     return loss
 
@@ -133,9 +133,9 @@ def _exchanged(z: float, q: float) -> Curve:
             # The positive root of a t^2 - b t - a e^epsilon, written without cancellation for either sign of b.
             t = np.where(b > 0, (b + root) / (2 * a), 2 * a * np.exp(epsilons) / (root - b))
             x = z * z * np.log(t)
-        there = np.logaddexp(math.log1p(-q) + log_ndtr(-x / z), math.log(q) + log_ndtr((1 - x) / z))
-        other = np.logaddexp(math.log1p(-q) + log_ndtr(-x / z), math.log(q) + log_ndtr((-1 - x) / z))
-        return _difference(there, epsilons + other)
+        log_p = np.logaddexp(math.log1p(-q) + log_ndtr(-x / z), math.log(q) + log_ndtr((1 - x) / z))
+        log_q = np.logaddexp(math.log1p(-q) + log_ndtr(-x / z), math.log(q) + log_ndtr((-1 - x) / z))
+        return _difference(log_p, epsilons + log_q)
 
     far = 1 + _FAR * z
     ends = [(2 * far * s - 1) / (2 * z * z) for s in (1, -1)]
@@ -144,7 +144,7 @@ def _exchanged(z: float, q: float) -> Curve:
 
 
 def _exchanged_units(step: Step) -> Curve:
-    """Exchange all units at once, with their number in the lot shown to the adversary: sum_k w_k delta(2 k / z)."""
+    """Replace all units at once, where the adversary sees how many are in the lot: sum_k w_k delta(2 k / z)."""
     shifts, weights = _shifts(step)
     parts = [(w, _gaussian(2 * k / step.z)) for k, w in zip(shifts, weights, strict=True) if k > 0 and w > 0]
 

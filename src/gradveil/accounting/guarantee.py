@@ -31,7 +31,7 @@ class Guarantee:
 
     @property
     def finite(self) -> bool:
-        """Whether anything is guaranteed at all."""
+        """Whether epsilon is finite."""
         return math.isfinite(self.epsilon)
 
     def plain(self) -> dict[str, Any]:
@@ -45,5 +45,5 @@ class Guarantee:
         }
 
     def __str__(self) -> str:
-        held = f"epsilon {self.epsilon:.3g} at delta {self.delta:g}" if self.finite else "no finite epsilon"
-        return f"{held} for one {self.unit}, threat model {self.threat_model}, {self.adjacency}, {self.sampling}"
+        bound = f"epsilon {self.epsilon:.3g} at delta {self.delta:g}" if self.finite else "no finite epsilon"
+        return f"{bound} for one {self.unit}, threat model {self.threat_model}, {self.adjacency}, {self.sampling}"

@@ -44,8 +44,8 @@ class Losses(NamedTuple):
         shrunk = np.append(_discounted(self.mass, self.interval), 0.0)
         at = np.searchsorted(values, epsilons, side="right")
         first = np.append(values, np.inf)[at]
-        found = above[at] - np.exp(np.minimum(epsilons - first, 0.0)) * shrunk[at]
-        return np.asarray(np.maximum(found, 0.0) + self.infinite)
+        finite = above[at] - np.exp(np.minimum(epsilons - first, 0.0)) * shrunk[at]
+        return np.asarray(np.maximum(finite, 0.0) + self.infinite)
 
     def epsilon(self, delta: float) -> float:
         """Return the smallest epsilon >= 0 whose delta is at most the given one."""
@@ -62,8 +62,8 @@ class Losses(NamedTuple):
         if right - left > _WIDEST:
             return float(right)
         a, b = self.delta(np.array([left, right]))
-        share = (a - delta) / (a - b)  # linear in exp(epsilon) within a cell
-        return float(left + math.log1p(share * math.expm1(right - left)))
+        fraction = (a - delta) / (a - b)  # linear in exp(epsilon) within a cell
+        return float(left + math.log1p(fraction * math.expm1(right - left)))
 
 
 def _discounted(mass: Array, interval: float) -> Array:
@@ -94,7 +94,7 @@ def on_grid(curve: Curve, interval: float) -> Losses:
 
 
 class Repeated(NamedTuple):
-    """A round: losses with how often each occurs in it; it happens with probability `rate`, `times` times over."""
+    """A round, composed `times` times: losses with how often each occurs; it happens with probability `rate`."""
 
     parts: tuple[tuple[Losses, int], ...]
     rate: float = 1.0
@@ -104,7 +104,7 @@ class Repeated(NamedTuple):
 def compose(rounds: Sequence[Repeated]) -> Losses:
     """Compose rounds whose losses are all on one grid.
 
-    What leaves the window is charged as an infinite loss, and so is what rounding may take away: a power of a
+    Mass outside the window is charged as an infinite loss, and so is the largest rounding error: a power of a
     transform has an error of 2^-52 times its exponent.
     """
     singles = {id(loss): loss for item in rounds for loss, _ in item.parts}
@@ -136,11 +136,11 @@ def _power(base: Array, exponent: int) -> Array:
 
 def _infinite(rounds: Sequence[Repeated]) -> float:
     """Return the probability that some release has an infinite loss."""
-    logs = (item.times * math.log1p(-item.rate * -math.expm1(_kept(item))) for item in rounds)
+    logs = (item.times * math.log1p(-item.rate * -math.expm1(_log_finite(item))) for item in rounds)
     return -math.expm1(math.fsum(logs))
 
 
-def _kept(item: Repeated) -> float:
+def _log_finite(item: Repeated) -> float:
     """Return the logarithm of the probability that no release of a round has an infinite loss."""
     return math.fsum(count * math.log1p(-min(loss.infinite, 1 - 1e-16)) for loss, count in item.parts)
 
@@ -158,9 +158,9 @@ def _window(rounds: Sequence[Repeated], singles: dict[int, Losses]) -> tuple[flo
     above, below = (_log_moments(rounds, singles, way * tilts) for way in (1.0, -1.0))
     high = float(np.min((above - math.log(TAIL)) / tilts))
     low = float(np.max((math.log(TAIL) - below) / tilts))
-    most = math.fsum(i.times * n * max(loss.values[-1], 0.0) for i in rounds for loss, n in i.parts)
-    least = math.fsum(i.times * n * min(loss.values[0], 0.0) for i in rounds for loss, n in i.parts)
-    return max(low, least), min(high, most)
+    largest = math.fsum(i.times * n * max(loss.values[-1], 0.0) for i in rounds for loss, n in i.parts)
+    smallest = math.fsum(i.times * n * min(loss.values[0], 0.0) for i in rounds for loss, n in i.parts)
+    return max(low, smallest), min(high, largest)
 
 
 def _square(loss: Losses) -> float:
@@ -180,8 +180,8 @@ def _log_moments(rounds: Sequence[Repeated], singles: dict[int, Losses], tilts: 
 
 
 def _log_moment(loss: Losses, tilts: Array) -> Array:
-    there = loss.mass > 0
-    exponents = np.multiply.outer(tilts, loss.values[there])
+    positive = loss.mass > 0
+    exponents = np.multiply.outer(tilts, loss.values[positive])
     largest = exponents.max(axis=1, keepdims=True)
-    moments: Array = np.log(np.exp(exponents - largest) @ loss.mass[there]) + largest[:, 0]
+    moments: Array = np.log(np.exp(exponents - largest) @ loss.mass[positive]) + largest[:, 0]
     return moments

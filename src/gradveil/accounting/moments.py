@@ -38,7 +38,7 @@ def running(sigmas: Array, q: float, delta: float) -> Array:
     """Return the moments epsilon after every single step, float [steps], for a schedule of many different sigmas.
 
     Divergences are interpolated as in `moments`, between fixed multipliers a ratio of 1.02 apart, so that schedules
-    share them. Below a sigma of 0.3 the answer is infinite: such steps are as good as bare.
+    share them. Below a sigma of 0.3 epsilon is infinite: such steps hide next to nothing.
     """
     z = np.maximum(np.asarray(sigmas, float), LEAST)
     first, last = (math.floor(math.log(edge / LEAST, RATIO)) for edge in (z.min(), z.max()))
@@ -67,10 +67,10 @@ def _divergence(steps: Steps) -> Array:
     """
     total = np.zeros(len(ORDERS))
     for q in {step.q for step in steps if step.times}:
-        here = [step for step in steps if step.q == q and step.times]
-        coarse, _ = rounded(here)
-        exact = len({step.z for step in here}) == len({step.z for step in coarse})
-        total += sum(s.times * _one(s.z, q) for s in coarse) if exact else _interpolated(here, q)
+        sampled = [step for step in steps if step.q == q and step.times]
+        coarse, _ = rounded(sampled)
+        exact = len({step.z for step in sampled}) == len({step.z for step in coarse})
+        total += sum(s.times * _one(s.z, q) for s in coarse) if exact else _interpolated(sampled, q)
     return total
 
 
@@ -83,7 +83,7 @@ def _interpolated(steps: list[Step], q: float) -> Array:
 
 
 def _between(z: Array, edges: Array, q: float) -> Array:
-    """Bound the divergences at z [steps, order] by those at the edges around it, by chords where they are above."""
+    """Bound the divergences at z [steps, order] by those at the edges around it, by chords at whole orders."""
     levels = np.array([_one(float(edge), q) for edge in edges])  # [level, order]
     low = np.clip(np.searchsorted(edges, z, side="right") - 1, 0, len(edges) - 2)
     weight = (z**-2 - edges[low + 1] ** -2) / (edges[low] ** -2 - edges[low + 1] ** -2)

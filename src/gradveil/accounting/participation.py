@@ -1,4 +1,4 @@
-"""What taking part costs: the releases of a client's rounds as steps that an accountant can compose."""
+"""What participation costs: the releases of a client's rounds as steps that an accountant can compose."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from gradveil.accounting.steps import Step, grouped, merged
 
 
 def worst(releases: Sequence[Release], participations: int) -> tuple[Release, ...]:
-    """Return as many rounds as a client took part in, none of which is cheaper for it than any that it really did.
+    """Return the costliest rounds that a client can have participated in, as many as its participations.
 
     Unsampled releases are ordered by sum 1 / z^2 over the batches that can hold a record. Sampled ones have no such
     order, so the smallest multipliers of all rounds are taken together: less noise at the same rate is never cheaper.
@@ -28,27 +28,27 @@ def worst(releases: Sequence[Release], participations: int) -> tuple[Release, ..
 
 def _smallest(releases: Sequence[Release], times: int) -> tuple[Release, ...]:
     """Fill the first rounds with the smallest sigmas of all; rounds differ in nothing else."""
-    kept = releases[:times]
+    rounds = releases[:times]
     sigmas = sorted(sigma for r in releases for sigma in r.sigmas)
-    sizes = sorted((len(r.sigmas) for r in releases), reverse=True)[: len(kept)]
+    sizes = sorted((len(r.sigmas) for r in releases), reverse=True)[: len(rounds)]
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
     cuts = [tuple(sigmas[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
-    return tuple(replace(r, sigmas=cut) for r, cut in zip(kept, cuts, strict=True))
+    return tuple(replace(r, sigmas=cut) for r, cut in zip(rounds, cuts, strict=True))
 
 
 def _cost(release: Release) -> float:
-    """Return what a round's steps cost a record that they may hold: sum 1 / z^2 over the batches that can hold it."""
-    held = (
+    """Return the cost of a round to a record: sum 1 / z^2 over the batches that can hold it."""
+    multipliers = (
         sorted(release.noise_multipliers)[: release.touches]
         if release.example_sampling == "fixed-pass"
         else release.noise_multipliers
     )
-    return math.fsum(1 / z**2 for z in held)
+    return math.fsum(1 / z**2 for z in multipliers)
 
 
 @lru_cache(maxsize=4096)
 def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
-    """Return one participation of a record as steps: how often it is in a batch, and behind how much noise.
+    """Return one participation of a record as steps: how often it is in a batch, and under how much noise.
 
     A count is made on the first batch, so both are released together: 1 / z^2 of that step is the sum of theirs. One
     count serves the whole cohort, of which c clients may hold the record: it is what c counts of their own would add up
@@ -58,8 +58,8 @@ def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
     if release.example_sampling == "replacement":
         z = [s / release.expected for s in z]
     if count is not None:
-        most = release.expected if release.example_sampling == "replacement" else 1.0
-        noise = count.noise_multipliers[0] / (most * math.sqrt(release.copies))
+        repeats = release.expected if release.example_sampling == "replacement" else 1.0
+        noise = count.noise_multipliers[0] / (repeats * math.sqrt(release.copies))
         z[0] = 1 / math.hypot(1 / z[0], 1 / noise) if noise > 0 else 0.0
     if release.example_sampling == "poisson":
         return grouped(z, release.example_rate)
@@ -67,17 +67,17 @@ def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
 
 
 def remarks(release: Release) -> tuple[str, ...]:
-    """Return the sentences that its sampling asks for."""
+    """Return the caveats of a release's sampling."""
     return (caveats.REPLACEMENT,) if release.example_sampling == "replacement" else ()
 
 
 NOISE_END = 9.1
-"""Standard deviations that the noise is sure to reach; `gradveil.normals` ends a little later."""
+"""Standard deviations that the noise is sure to reach; `gradveil.normals` is cut off a little later."""
 
 
 @lru_cache(maxsize=4096)
 def beyond(release: Release, reach: float, whole: bool) -> float:
-    """Bound the chance that noise would have had to go beyond its end to hide what a neighbor changed in a round.
+    """Bound the probability that hiding a unit in a round would take noise beyond its cut-off.
 
     A unit moves a sum by 1 / z standard deviations (`reach` times that where it is replaced); all records of a client
     (`whole`) by as many of them as are in the batch.
@@ -99,12 +99,12 @@ def _rate(release: Release) -> float:
 
 @lru_cache(maxsize=4096)
 def one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
-    """Return what one participation puts into the model: batches, or an update behind the noise on the mean."""
+    """Return one participation as the model shows it: noised batches, or an update under the noise on the mean."""
     if release.unit == "example":
         return batches(release, count)
-    added = math.sqrt(release.cohort) if release.surface == 1 and release.cohort_sampling == "fixed" else 1.0
+    factor = math.sqrt(release.cohort) if release.surface == 1 and release.cohort_sampling == "fixed" else 1.0
     extra = grouped(count.noise_multipliers, 1.0) if count is not None else ()
-    return merged(grouped([z * added for z in release.noise_multipliers], 1.0), extra)
+    return merged(grouped([z * factor for z in release.noise_multipliers], 1.0), extra)
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""A release: what one round lets out, as numbers that any accountant can read."""
+"""A release: what one round reveals, as numbers for the accountants."""
 
 import math
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 class Release:
     """The noised sums (or counts) of one round.
 
-    surface: 0 server, 1 update, 2 example: where noise joins. unit: "example" or "client", what one unit of a lot is.
+    surface: where noise is added, 0 server, 1 update, 2 example. unit: of a lot, "example" or "client".
     part: "sum" of gradients or updates, or "count" of units within a bound.
     sigmas: noise scale of each release of the round, one a local step at the example surface, else one.
     ratio: C / S, the bound on a unit over the sensitivity that scales the noise; infinite if units are not bounded,
     0 if S is private.
     layers: the number M of tensors that are bounded separately, 1 for a joint bound.
-    draw, expected: how noise met the lot of n expected units ("each", "sum", "mean").
+    draw, expected: how noise was drawn for the lot of n expected units ("each", "sum", "mean").
     capacity: the most units that a lot can hold; 0 if that is not known.
     client_size: how many records a client holds, 0 if that is not known.
     share: each client draws 1 / sqrt(K) of the noise.

@@ -34,17 +34,17 @@ def grouped(sigmas: Sequence[float], q: float) -> tuple[Step, ...]:
 def rounded(steps: Steps, levels: int = 100) -> tuple[tuple[Step, ...], float]:
     """Round multipliers down, the safe direction, to at most `levels` values of equal ratio.
 
-    Returns the steps and the cost of rounding: by how much sum q^2 / z^2 grew, as a share.
+    Returns the steps and the cost of rounding: by which fraction sum q^2 / z^2 grew.
     """
-    kept = tuple(step for step in steps if step.times)
-    noisy = [step.z for step in kept if step.z > 0]
-    if len({step.z for step in kept}) <= levels or not noisy:
-        return kept, 0.0
+    nonempty = tuple(step for step in steps if step.times)
+    noisy = [step.z for step in nonempty if step.z > 0]
+    if len({step.z for step in nonempty}) <= levels or not noisy:
+        return nonempty, 0.0
     edges = np.geomspace(min(noisy), max(noisy), levels)
     edges[0] = min(noisy)
-    below = np.searchsorted(edges, [step.z for step in kept], side="right") - 1
-    coarse = merged([s._replace(z=float(edges[i]) if s.z > 0 else 0.0) for s, i in zip(kept, below, strict=True)])
-    return coarse, rho(coarse) / rho(kept) - 1 if min(step.z for step in kept) > 0 else 0.0
+    below = np.searchsorted(edges, [step.z for step in nonempty], side="right") - 1
+    coarse = merged([s._replace(z=float(edges[i]) if s.z > 0 else 0.0) for s, i in zip(nonempty, below, strict=True)])
+    return coarse, rho(coarse) / rho(nonempty) - 1 if min(step.z for step in nonempty) > 0 else 0.0
 
 
 def rho(steps: Steps) -> float:
@@ -68,7 +68,7 @@ def _order(counted: tuple[Step, int]) -> tuple[float, float, int]:
 
 
 def repeated(steps: Steps, times: int) -> tuple[Step, ...]:
-    """Do the same steps several times over."""
+    """Return the same steps, `times` times over."""
     return tuple(step._replace(times=step.times * times) for step in steps if step.times * times)
 
 

@@ -1,14 +1,14 @@
 """From releases to guarantees: what each adversary sees decides how losses add up.
 
-central          sees only the models of all rounds; whether a client took part stays secret (Poisson cohorts).
-central-visible  sees only the models, but can tell from them whether a client took part: its other records show it.
+central          sees only the models of all rounds; whether a client participated stays secret (Poisson cohorts).
+central-visible  sees only the models, but can tell from them whether a client participated: other records show it.
 server           honest but curious: sees every update with its client's name; batches are secret.
 type2-secret     also sees every local step's noised batch gradient; batches are secret.
 type2-known      also knows which records are in each batch, or sees every example's noised gradient.
 client-central, client-server   as central and server, for all records of one client at once.
 
-A secret draw of the cohort is given credit only where it hides a unit for certain: for whole clients whose noise joins
-at the server, so that a round without the client is a round in which it contributed nothing.
+Secret cohort sampling amplifies privacy only where it is proved to: for whole clients whose noise is added at the
+server, so that a round without the client is a round in which it contributed nothing.
 """
 
 import math
@@ -24,14 +24,14 @@ from gradveil.accounting.release import Release
 from gradveil.accounting.steps import grouped, merged, repeated
 
 OVERFLOW = 1e-15
-"""Probability that one Poisson batch is cut to its capacity."""
+"""Probability that one Poisson batch is truncated to its capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a run released so far, the most often that any client took part, and where its noise came from.
+    """What a run released so far, the most participations of any client, and where its noise came from.
 
-    caveats: sentences that belong to every guarantee of the run, before all others.
+    caveats: sentences that come first in every guarantee of the run.
     """
 
     releases: tuple[Release, ...]
@@ -68,7 +68,7 @@ def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[s
 @lru_cache(maxsize=256)
 def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:
     """Account a ledger against one adversary."""
-    loss = _refusal(ledger) or _with_rare_events(ledger, delta, adjacency, threat)
+    loss = _always_infinite(ledger) or _with_rare_events(ledger, delta, adjacency, threat)
     first = ledger.sums[0] if ledger.sums else None
     by_client = threat.startswith("client") or (first is not None and first.unit == "client")
     seeded = (guarantee.SEEDED,) if ledger.noise_source == "seeded" else ()
@@ -90,16 +90,16 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
 
 
 def presumed(ledger: Ledger, delta: float, adjacency: str) -> list[dict[str, object]]:
-    """Return the figure of those who let a secret cohort hide single examples: as JSON, and never a guarantee."""
-    if not is_presumption(ledger, "central") or _refusal(ledger):
+    """Return epsilon if secret cohorts hid single examples: an assumption, as JSON, and never a guarantee."""
+    if not is_presumption(ledger, "central") or _always_infinite(ledger):
         return []
     epsilon = _central(ledger, delta, adjacency, hidden=True).epsilon
-    known = {"threat_model": "central", "unit": "example", "delta": delta, "adjacency": adjacency}
-    return [known | {"epsilon": epsilon if math.isfinite(epsilon) else None, "label": caveats.PRESUMED}]
+    context = {"threat_model": "central", "unit": "example", "delta": delta, "adjacency": adjacency}
+    return [context | {"epsilon": epsilon if math.isfinite(epsilon) else None, "label": caveats.PRESUMED}]
 
 
 def is_presumption(ledger: Ledger, threat: str) -> bool:
-    """Whether an adversary's ignorance is hoped for, not proved: a secret cohort does not hide a single example."""
+    """Whether amplification is assumed, not proved: a secret cohort does not hide a single example."""
     first = ledger.sums[0] if ledger.sums else None
     return threat == "central" and first is not None and first.unit == "example" and _is_drawn_in_secret(first)
 
@@ -111,8 +111,8 @@ def _sampling(release: Release | None) -> str:
     return f"{examples}, {release.cohort_sampling} cohorts at rate {release.cohort_rate:g}"
 
 
-def _refusal(ledger: Ledger) -> Loss | None:
-    """Return infinity where no adversary matters: noise that depends on the data, or none at all."""
+def _always_infinite(ledger: Ledger) -> Loss | None:
+    """Return an infinite loss where none is finite against any adversary: noise follows the data, or is missing."""
     if any(r.data_dependent for r in ledger.sums):
         unsound = any(r.unsound_clip for r in ledger.sums)
         return Loss(math.inf, (caveats.UNSOUND_CLIP if unsound else caveats.DATA_DEPENDENT,))
@@ -122,23 +122,23 @@ def _refusal(ledger: Ledger) -> Loss | None:
 
 
 def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Loss:
-    """Account with the part of delta that is left when Poisson batches may be cut, and noise may come to its end.
+    """Account with the delta that remains after two rare events: truncated Poisson batches and cut-off noise.
 
     Whether the other records of a batch fill it does not depend on the record in question. So with probability
-    1 - eta, the same for both neighbors, nothing is cut, and by convexity delta(epsilon) grows by eta at most.
-    Noise in floating point has an end; outcomes beyond it that only one neighbor can have are charged whole.
+    1 - eta, the same for both neighbors, nothing is truncated, and by convexity delta(epsilon) grows by eta at most.
+    Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full.
     """
     cut = (r for r in ledger.sums if r.example_sampling == "poisson" and r.unit == "example" and r.example_rate < 1)
     eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in cut)
     reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
-    ended = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
-    if delta - eta - ended > 0:
-        return THREATS[threat](ledger, delta - eta - ended, adjacency)
+    cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
+    if delta - eta - cut_off > 0:
+        return THREATS[threat](ledger, delta - eta - cut_off, adjacency)
     return Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
 
 
 def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
-    """Compose the worst client's participations; a record held c times took part c times as often."""
+    """Compose the worst client's participations; a record with c copies participates c times as often."""
     if not ledger.sums:
         return Loss(0.0)
     first = ledger.sums[0]
@@ -152,7 +152,7 @@ def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
 
 
 def type2_secret(ledger: Ledger, delta: float, adjacency: str) -> Loss:
-    """Account as the server does, whose bound already grants every iterate; noised examples show who is in a batch."""
+    """Account as for the server, whose bound already covers every iterate; noised examples reveal the batch."""
     if ledger.sums and ledger.sums[0].unit == "client":
         return Loss(math.inf, (caveats.RAW_IN_CLIENT,))
     if ledger.sums and ledger.sums[0].draw == "each":
@@ -173,8 +173,8 @@ def type2_known(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     alone = math.sqrt(first.expected) if first.draw == "each" else 1.0
     steps = repeated(merged(*map(batches, worst(ledger.sums, ledger.participations))), first.copies)
     seen = tuple(step._replace(z=step.z / alone) for step in steps)
-    noted = remarks(first) if first.draw == "each" else (*remarks(first), caveats.IN_MEMORY)
-    return Loss(tight.pld_with_visible_draws(seen, delta, adjacency), noted)
+    sentences = remarks(first) if first.draw == "each" else (*remarks(first), caveats.IN_MEMORY)
+    return Loss(tight.pld_with_visible_draws(seen, delta, adjacency), sentences)
 
 
 def central_visible(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -183,7 +183,7 @@ def central_visible(ledger: Ledger, delta: float, adjacency: str) -> Loss:
 
 
 def central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
-    """Let a secret Poisson cohort hide a whole client whose noise joins at the server; else account as visible."""
+    """Amplify by a secret Poisson cohort for whole clients noised at the server; else account as visible."""
     if not ledger.sums:
         return Loss(0.0)
     first = ledger.sums[0]
@@ -201,27 +201,27 @@ def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss
     if not ledger.sums:
         return Loss(0.0)
     first = ledger.sums[0]
-    counted = {r.round: r for r in ledger.counts}
-    rounds = [one_round(r, counted.get(r.round)) for r in ledger.sums]
+    counts_by_round = {r.round: r for r in ledger.counts}
+    rounds = [one_round(r, counts_by_round.get(r.round)) for r in ledger.sums]
     copies = first.copies if first.unit == "example" else 1
     epsilon = tight.pld_of_rounds(rounds, copies, first.cohort_rate, delta, adjacency, hidden)
-    # Who sees only models sees no more than a server in whose every round the client took part.
-    at_most = server(replace(ledger, participations=len(ledger.sums)), delta, adjacency).epsilon
-    return Loss(min(epsilon, at_most), remarks(first) if first.unit == "example" else ())
+    # The models show no more than a server sees if the client participates in every round.
+    server_epsilon = server(replace(ledger, participations=len(ledger.sums)), delta, adjacency).epsilon
+    return Loss(min(epsilon, server_epsilon), remarks(first) if first.unit == "example" else ())
 
 
 def client_server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """Protect all records of a client against the server."""
     if ledger.sums and ledger.sums[0].unit == "client":
         return server(ledger, delta, adjacency)
-    if refused := _no_client_level(ledger):
-        return refused
+    if infinite := _no_client_level(ledger):
+        return infinite
     rounds = worst(ledger.sums, ledger.participations)
     return Loss(tight.pld(merged(*map(whole_client, rounds)), delta, adjacency))
 
 
 def _no_client_level(ledger: Ledger) -> Loss | None:
-    """Return infinity where noise on examples protects no client: bare counts, or batches of unknown size."""
+    """Return an infinite loss where noise on examples protects no client: raw counts, or batches of unknown size."""
     if ledger.counts:
         return Loss(math.inf, (caveats.RAW_COUNT,))
     if any(r.capacity < 1 or r.client_size < 1 for r in ledger.sums):
@@ -232,20 +232,20 @@ def _no_client_level(ledger: Ledger) -> Loss | None:
 def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """Protect all records of a client against those who see only the models.
 
-    Where the noise is drawn inside clients, its absence would show who is missing, so the draw hides nothing.
+    Where clients draw the noise, its absence would reveal who is missing, so cohort sampling amplifies nothing.
     """
     if not ledger.sums:
         return Loss(0.0)
     first = ledger.sums[0]
     if first.unit == "client":
         return central(ledger, delta, adjacency)
-    if refused := _no_client_level(ledger):
-        return refused
+    if infinite := _no_client_level(ledger):
+        return infinite
     rounds = [whole_client(r) for r in ledger.sums]
     epsilon = tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret=False)
     always = replace(ledger, participations=len(ledger.sums))
-    noted = (caveats.NOT_HIDDEN,) if _is_drawn_in_secret(first) else ()
-    return Loss(min(epsilon, client_server(always, delta, adjacency).epsilon), noted)
+    sentences = (caveats.NOT_HIDDEN,) if _is_drawn_in_secret(first) else ()
+    return Loss(min(epsilon, client_server(always, delta, adjacency).epsilon), sentences)
 
 
 THREATS: dict[str, Threat] = {

@@ -1,7 +1,7 @@
 """Tight composition: privacy loss distributions on a grid, and the closed form where nothing is sampled.
 
-Neighbors: "add-remove" (a unit is there or contributes nothing) has two directions, "replace-one" is its own mirror.
-Every function gives the epsilon that holds in all directions, never below the truth.
+Neighbors: "add-remove" (a unit contributes or is zeroed out) has two directions, "replace-one" is symmetric.
+Every function returns an epsilon that holds in all directions, never below the truth.
 """
 
 import math
@@ -26,9 +26,9 @@ _MOST_CELLS = 40_000
 _LONGEST = 2_000_000
 _LARGEST_MU = 1e4
 _LARGEST_HIDDEN = 300.0
-"""Beyond this epsilon a secret draw is given no credit: it changes no decision, and exponentials overflow."""
+"""Beyond this epsilon a secret draw amplifies nothing: it changes no decision, and exponentials overflow."""
 _BARE = 0.05
-"""Below this multiplier sampling is given no credit: the loss is beyond use anyway."""
+"""Below this noise multiplier sampling amplifies nothing: the loss is beyond use anyway."""
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -76,23 +76,23 @@ def pld_of_rounds(
 
     secret: whether the draw is hidden (see `hidden`) or seen. Each of `copies` clients is drawn anew.
     """
-    there = [kept for r in rounds if (kept := tuple(s for s in r if s.times and s.q > 0))]
-    return _epsilon_of_rounds(tuple(there), copies, rate, delta, adjacency, secret)
+    rounds_with_unit = [sampled for r in rounds if (sampled := tuple(s for s in r if s.times and s.q > 0))]
+    return _epsilon_of_rounds(tuple(rounds_with_unit), copies, rate, delta, adjacency, secret)
 
 
 @lru_cache(maxsize=256)
 def _epsilon_of_rounds(
-    there: tuple[tuple[Step, ...], ...], copies: int, rate: float, delta: float, adjacency: str, secret: bool
+    rounds: tuple[tuple[Step, ...], ...], copies: int, rate: float, delta: float, adjacency: str, secret: bool
 ) -> float:
-    if any(map(is_noiseless, there)):
+    if any(map(is_noiseless, rounds)):
         return math.inf
-    if not there:
+    if not rounds:
         return 0.0
-    counted = Counter(there)
-    if any(map(_is_bare, there)) or (rate == 1 and all(s.q == 1 for r in there for s in r)):
+    counted = Counter(rounds)
+    if any(map(_is_bare, rounds)) or (rate == 1 and all(s.q == 1 for r in rounds for s in r)):
         return gaussian_epsilon(_mu(merged(*(repeated(r, n * copies) for r, n in counted.items())), adjacency), delta)
     seen = _epsilon_of_seen(counted, copies, rate, delta, adjacency)
-    # For replace-one the law of a sampled round that did not happen is not known here, so its draw hides nothing.
+    # For replace-one the output of a sampled round that did not happen is not known here: its draw amplifies nothing.
     if (
         not secret
         or rate == 1
@@ -118,15 +118,15 @@ def _epsilon_of_seen(counted: Rounds, copies: int, rate: float, delta: float, ad
 
 
 def _is_bare(steps: Steps) -> bool:
-    """Whether the units that a step expects to hold are behind next to no noise."""
+    """Whether the units that a step expects in its lot are hidden by next to no noise."""
     return min(step.z / max(1.0, step.q * step.units) for step in steps) < _BARE
 
 
 def _mu(steps: Steps, adjacency: str) -> float:
     """Return mu of steps taken as one Gaussian, as if every unit were in every lot."""
     reach = 2.0 if adjacency == REPLACE_ONE else 1.0
-    held = ((step.times, min(step.units, step.most or step.units) / step.z) for step in steps)
-    return reach * math.sqrt(math.fsum(times * mu**2 for times, mu in held))
+    mus = ((step.times, min(step.units, step.most or step.units) / step.z) for step in steps)
+    return reach * math.sqrt(math.fsum(times * mu**2 for times, mu in mus))
 
 
 def _round(steps: Steps, rate: float, times: int, way: str, interval: float) -> Repeated:

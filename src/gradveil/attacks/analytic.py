@@ -1,11 +1,11 @@
-"""The closed form: a dense first layer with a bias gives its input away, one division a value."""
+"""The closed form: a dense first layer with a bias reveals its input, one division per value."""
 
 from dataclasses import dataclass, field
 
 import jax
 import numpy as np
 
-from gradveil.attacks.attack import Found
+from gradveil.attacks.attack import Reconstruction
 from gradveil.attacks.labels import Counts, Depending, Labels, Sign
 from gradveil.attacks.leak import Leak, merged
 from gradveil.errors import BadInput
@@ -26,7 +26,7 @@ class Analytic:
     restarts: int = 1
 
     def refuse(self, leak: Leak) -> None:
-        """Refuse a model whose first layer is not dense with a bias, the only kind that gives its input away."""
+        """Refuse a model whose first layer is not dense with a bias: no other reveals its input."""
         leaves = jax.tree.leaves(leak.readings[0].gradient)
         inputs = int(np.prod(leak.stage.shape))
         dense = len(leaves) > 1 and leaves[0].ndim == 2 and leaves[0].shape[0] == inputs
@@ -36,11 +36,11 @@ class Analytic:
             )
 
     def prepared(self, leak: Leak, key: Array) -> "Analytic":
-        """Nothing is learned beforehand."""
+        """Return the attack itself: nothing is learned beforehand."""
         return self
 
-    def __call__(self, leak: Leak, key: Array) -> Found:
-        """Divide."""
+    def __call__(self, leak: Leak, key: Array) -> Reconstruction:
+        """Return the quotients as guesses."""
         n = min(leak.stage.examples, self.most)
         reading = merged(leak)
         weights, bias = jax.tree.leaves(reading.gradient)[:2]
@@ -48,4 +48,4 @@ class Analytic:
         divisors = np.where(bias[units] == 0, 1, bias[units])
         quotients = (weights[:, units] / divisors).T.reshape(1, n, *leak.stage.shape)
         one = np.ones(1, np.int32)
-        return Found(quotients, self.labels(leak, n), np.zeros(1), one, one)
+        return Reconstruction(quotients, self.labels(leak, n), np.zeros(1), one, one)

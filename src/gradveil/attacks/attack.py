@@ -1,4 +1,4 @@
-"""What an attack brings home, and running one against many victims on all cores."""
+"""What an attack reconstructs, and running one against many victims on all cores."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ from gradveil.attacks.leak import Host, Leak
 from gradveil.tree import Array
 
 FRESH_STARTS = 2
-"""How often a victim whose attack gave no number is attacked again from another seed."""
+"""How often an attack that diverged (NaN) is repeated from another seed."""
 
 
 class Trajectory(NamedTuple):
     """Snapshots of an attack, the first before any iteration: [s, ...] each.
 
-    x [s, n, ...]: the guesses. logits [s, n, classes or 0]: of labels found along. loss, iterations and evaluations of
-    the objective so far [s].
+    x [s, n, ...]: the guesses. logits [s, n, classes or 0]: of labels that are optimized too. loss, iterations and
+    evaluations of the objective so far [s].
     """
 
     x: Array
@@ -33,10 +33,10 @@ class Trajectory(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """What one attack found: snapshots, the labels it settled on [n] (None if it seeks none), and what it took.
+class Reconstruction:
+    """The result of one attack: snapshots, the inferred labels [n] (None if it infers none), and its cost.
 
-    attempts: how often it was started. diverged: how many of those gave no number.
+    attempts: how often it was started. diverged: how many of those ended in NaN.
     """
 
     x: Host
@@ -49,30 +49,30 @@ class Found:
     seconds: float = 0.0
 
     @staticmethod
-    def of(trajectory: Trajectory, labels: Host | None) -> "Found":
-        """Bring a trajectory to the host, cut after its last move; labels found along are the likeliest at the end."""
+    def of(trajectory: Trajectory, labels: Host | None) -> "Reconstruction":
+        """Return a trajectory on the host, cut after its last move; optimized labels are the likeliest at the end."""
         x, logits, loss, iterations, evaluations = (np.asarray(a) for a in trajectory)
         end = int(np.argmax(iterations == iterations[-1])) + 1
         if logits.shape[-1]:
             labels = np.argmax(logits[end - 1], axis=1)
-        return Found(x[:end], labels, loss[:end], iterations[:end], evaluations[:end])
+        return Reconstruction(x[:end], labels, loss[:end], iterations[:end], evaluations[:end])
 
     @property
     def finite(self) -> bool:
-        """Whether the last guess and its loss are numbers."""
+        """Whether the last guess and its loss are finite."""
         return bool(np.isfinite(self.x[-1]).all() and np.isfinite(self.loss[-1]) and self.loss[-1] < 1e29)
 
 
 class Attack(Protocol):
-    """Something that makes guesses from a leak. A value: its parts decide all it does."""
+    """Reconstructs examples from a leak. A value: its parts decide all it does."""
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Its name in reports."""
 
     @property
     def restarts(self) -> int:
-        """From how many starts it is run; the one with the smallest loss counts."""
+        """How many starts it has; the one with the smallest loss is used."""
 
     def refuse(self, leak: Leak) -> None:
         """Raise BadInput if the leak lacks what the attack needs."""
@@ -80,16 +80,16 @@ class Attack(Protocol):
     def prepared(self, leak: Leak, key: Array) -> "Attack":
         """Return the attack ready for leaks of this stage and these parameters: itself, unless it has to learn."""
 
-    def __call__(self, leak: Leak, key: Array) -> Found:
+    def __call__(self, leak: Leak, key: Array) -> Reconstruction:
         """Attack one leak from one start."""
 
 
 def mount(
     attack: Attack, leaks: Sequence[Leak], seed: int, done: Callable[[int], None] = lambda victim: None
-) -> list[Found]:
-    """Attack every leak, a victim a core at a time; `done` is called as each is finished.
+) -> list[Reconstruction]:
+    """Attack every leak, one victim per core at a time; `done` is called as each is finished.
 
-    The result of a victim depends on the seed and its place alone, not on how many others there are.
+    The result of a victim depends on the seed and its index alone, not on how many others there are.
     """
     for leak in leaks:
         attack.refuse(leak)
@@ -100,26 +100,26 @@ def mount(
     for device in devices:
         idle.put(device)
 
-    def one(victim: int) -> Found:
+    def one(victim: int) -> Reconstruction:
         device = idle.get()
         try:
             with jax.default_device(device):
-                found = _best(ready, leaks[victim], seed, victim)
+                result = _best(ready, leaks[victim], seed, victim)
         finally:
             idle.put(device)
         done(victim)
-        return found
+        return result
 
     with ThreadPoolExecutor(len(devices)) as crew:
         return list(crew.map(one, range(len(leaks))))
 
 
-def _best(attack: Attack, leak: Leak, seed: int, victim: int) -> Found:
-    """Attack from several starts, and from fresh ones in place of those that gave no number."""
-    began, founds, attempt = time.perf_counter(), list[Found](), 0
-    while attempt < attack.restarts + min(sum(not f.finite for f in founds), FRESH_STARTS):
-        founds.append(attack(leak, keys.named(keys.root(seed), "victim", victim, attempt)))
+def _best(attack: Attack, leak: Leak, seed: int, victim: int) -> Reconstruction:
+    """Attack from several starts, and from new ones in place of those that diverged; return the best."""
+    started, results, attempt = time.perf_counter(), list[Reconstruction](), 0
+    while attempt < attack.restarts + min(sum(not r.finite for r in results), FRESH_STARTS):
+        results.append(attack(leak, keys.named(keys.root(seed), "victim", victim, attempt)))
         attempt += 1
-    best = min(founds, key=lambda f: float(f.loss[-1]) if f.finite else float("inf"))
-    spent = time.perf_counter() - began
-    return replace(best, attempts=attempt, diverged=sum(not f.finite for f in founds), seconds=spent)
+    best = min(results, key=lambda r: float(r.loss[-1]) if r.finite else float("inf"))
+    seconds = time.perf_counter() - started
+    return replace(best, attempts=attempt, diverged=sum(not r.finite for r in results), seconds=seconds)

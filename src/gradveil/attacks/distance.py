@@ -1,4 +1,4 @@
-"""How far a guess's gradient is from the one that was read."""
+"""How far a guess's gradient is from the one that was observed."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,10 +10,10 @@ from gradveil.tree import Array, Tree
 
 
 class Distance(Protocol):
-    """A rule (read, guessed, std, weights) -> scalar; weights are 1, or 0 for coordinates that were held back."""
+    """A rule (observed, guessed, std, weights) -> scalar; weights are 1, or 0 for pruned coordinates."""
 
-    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
-        """Compare two gradients; `std` is the noise on what was read."""
+    def __call__(self, observed: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+        """Compare two gradients; `std` is the noise on the observed one."""
 
 
 def _total(tree: Tree) -> Array:
@@ -31,37 +31,37 @@ def inner(a: Tree, b: Tree, weights: Tree) -> Array:
 class SquaredL2:
     """sum_i (y_i - g_i)^2, as DLG and CPL."""
 
-    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+    def __call__(self, observed: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
         """Sum squares over all layers alike."""
-        return _total(jax.tree.map(lambda y, g, w: w * jnp.square(y - g), read, guessed, weights))
+        return _total(jax.tree.map(lambda y, g, w: w * jnp.square(y - g), observed, guessed, weights))
 
 
 @dataclass(frozen=True, slots=True)
 class Cosine:
     """1 - <y, g> / (||y|| ||g||), as GradInv: only the direction counts, so a clipped gradient matches as well."""
 
-    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+    def __call__(self, observed: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
         """Compare directions over all layers together."""
-        lengths = inner(read, read, weights) * inner(guessed, guessed, weights)
-        return 1 - inner(read, guessed, weights) * jax.lax.rsqrt(jnp.maximum(lengths, 1e-30))
+        lengths = inner(observed, observed, weights) * inner(guessed, guessed, weights)
+        return 1 - inner(observed, guessed, weights) * jax.lax.rsqrt(jnp.maximum(lengths, 1e-30))
 
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
     """sum_i (y_i - g_i)^2 / (2 s_i^2): minus the log-likelihood under the true Gaussian noise, up to a constant.
 
-    A reading without noise is given the relative noise `least` (of the root mean square of y), or nothing but an exact
-    match would count.
+    A reading without noise is assumed to have relative noise `least` (of the root mean square of y); otherwise only an
+    exact match would count.
     """
 
     least: float = 1e-3
 
-    def __call__(self, read: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+    def __call__(self, observed: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
         """Weigh each coordinate by its precision."""
         count = jnp.maximum(_total(weights), 1.0)
-        floor = self.least * jnp.sqrt(inner(read, read, weights) / count) + 1e-12
+        floor = self.least * jnp.sqrt(inner(observed, observed, weights) / count) + 1e-12
         scaled = jax.tree.map(
-            lambda y, g, s, w: w * jnp.square((y - g) / jnp.maximum(s, floor)), read, guessed, std, weights
+            lambda y, g, s, w: w * jnp.square((y - g) / jnp.maximum(s, floor)), observed, guessed, std, weights
         )
         return _total(scaled) / 2
 

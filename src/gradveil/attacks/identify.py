@@ -1,4 +1,4 @@
-"""Which of n candidates was used? The question of Hayes et al., whose answer no picture measure can flatter."""
+"""Candidate identification (Hayes et al.): which of n candidates is behind a reading."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ from gradveil.tree import Array
 def log_likelihoods(leak: Leak, x: Host, y: Host) -> Host:
     """Return log p(readings | candidate) of n candidates, up to a constant: x [n, L B, ...], y [n, L B] -> [n].
 
-    A candidate is everything behind a reading: the adversary is granted the other examples of the batch.
+    A candidate is the whole batch: the adversary is given its other examples.
     """
     return np.asarray(_scores(leak.stage, fused(leak), jnp.asarray(x), jnp.asarray(y)))
 
@@ -24,8 +24,8 @@ def log_likelihoods(leak: Leak, x: Host, y: Host) -> Host:
 def _scores(stage: Stage, readings: Reading, x: Array, y: Array) -> Array:
     def of(candidate: tuple[Array, Array]) -> Array:
         def under(reading: Reading) -> Array:
-            shown = stage.replay(reading.params, reading.clip_state, *candidate)
-            return likelihood(reading.gradient, shown, reading.std)
+            replayed = stage.replay(reading.params, reading.clip_state, *candidate)
+            return likelihood(reading.gradient, replayed, reading.std)
 
         return jnp.sum(jax.lax.map(under, readings))
 

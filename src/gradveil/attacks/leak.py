@@ -1,4 +1,4 @@
-"""What the adversary holds: readings, and the public facts of the training that they come from."""
+"""What the adversary has: readings, and the public facts of the training that they come from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ Host = np.ndarray[Any, Any]
 MOST = 2000
 """Public examples from which directions of variation are drawn; more change little and take long."""
 Replay = Callable[[Tree, Tree, Array, Array], Tree]
-"""(params, memory, x [L B, ...], y [L B]) -> the reading that these examples would have given without noise.
+"""(params, clip_state, x [L B, ...], y [L B]) -> the reading of these examples without noise.
 
-A label below 0 marks an empty place of a batch.
+A label below 0 marks padding.
 """
 
 
 class Reading(NamedTuple):
-    """One thing that was read, in the units of a gradient: an update is divided by -lr L.
+    """One reading, in the units of a gradient: an update is divided by -lr L.
 
-    params: the parameters it was computed at. memory: the public state of the mechanism in that round.
+    params: the parameters it was computed at. clip_state: the public state of the clip in that round.
     std: the standard deviation of the noise on it, a tree that broadcasts to `gradient`; NaN where the noise follows
-    the data, so that the adversary has to read it off the release.
+    the data, so that the adversary has to estimate it.
     """
 
     params: Tree
@@ -40,7 +40,7 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """Examples that anyone may have, none of them a client's: x [n, ...], y [n]; memo keeps what was made of them."""
+    """Public examples, none of them a client's: x [n, ...], y [n]; memo caches what is computed from them."""
 
     x: Host
     y: Host
@@ -50,22 +50,22 @@ class Public:
     def variation(self) -> tuple[Host, Host, Host]:
         """How examples vary: directions [p, k], the deviation along each [k], and an even floor for all others.
 
-        n examples cannot show more than n / 4 directions well; what the others carry is the floor, spread evenly.
+        n examples determine no more than n / 4 directions well; the variance of the others is spread evenly: the floor.
         """
         rows = self.x[:MOST].reshape(min(len(self.x), MOST), -1)
         n, p = rows.shape
         _, sizes, directions = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
         variances = sizes**2 / max(n - 1, 1)
-        kept = max(1, min(n // 4, p - 1, len(variances)))
-        floor = np.sqrt(max(variances[kept:].sum() / max(p - kept, 1), 1e-4))
-        return directions[:kept].T, np.sqrt(np.maximum(variances[:kept], floor**2)), np.asarray(floor)
+        count = max(1, min(n // 4, p - 1, len(variances)))
+        floor = np.sqrt(max(variances[count:].sum() / max(p - count, 1), 1e-4))
+        return directions[:count].T, np.sqrt(np.maximum(variances[:count], floor**2)), np.asarray(floor)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A public fact about a table: one feature, the places it takes in a row, and whether it is one of several levels.
+    """A public fact about a table: one feature and its values start..stop-1 in a row.
 
-    A feature of one place is a number; one of several places is 1 in one of them and 0 elsewhere.
+    A feature of one value is a number; one of several is one-hot.
     """
 
     name: str
@@ -77,9 +77,8 @@ class Column:
 class Stage:
     """The public facts that decide an attack's program; compared and hashed by value.
 
-    batch B and steps L: the reading is the mean of L gradients of B examples each. `sparse` says that
-    coordinates were held back (pruned), which shows as zeros. `mu` is the Gaussian parameter of one reading if one
-    example is put in or left out, None where there is none.
+    batch B and steps L: the reading is the mean of L gradients of B examples each. `sparse`: pruned coordinates are
+    zeros. `mu` is the Gaussian parameter of one reading if one example is added or removed, None where there is none.
     """
 
     model: Model
@@ -96,7 +95,7 @@ class Stage:
 
     @property
     def examples(self) -> int:
-        """How many examples are behind one reading."""
+        """How many examples one reading is computed from."""
         return self.batch * self.steps
 
 
@@ -104,7 +103,7 @@ class Stage:
 class Leak:
     """All that an adversary has: the stage, one or more readings of the same examples, and public examples.
 
-    `labels` [L B] are given only to an adversary who is granted them.
+    `labels` [L B] are only for an adversary who is assumed to know them.
     """
 
     stage: Stage
@@ -125,8 +124,7 @@ class Leak:
 def fused(leak: Leak) -> Reading:
     """Stack the readings on a leading axis [R', ...], after averaging those taken at the very same parameters.
 
-    Their mean has the noise std / sqrt(R) and says all that the single ones say. On the host: none of this is worth
-    compiling.
+    Their mean has the noise std / sqrt(R) and is sufficient. On the host: none of this is worth compiling.
     """
     groups: dict[int, list[Reading]] = {}
     for reading in leak.readings:
@@ -152,13 +150,13 @@ def _mean(group: list[Reading]) -> Reading:
 
 
 def noise_std(reading: Reading) -> Tree:
-    """Return the noise of a reading; where it is not known, what the release itself shows: sqrt(mean of squares).
+    """Return the noise of a reading; where it is not known, the root mean square of the release.
 
     Over d coordinates that is right to about 1 / sqrt(2 d), as long as the noise outweighs the signal.
     """
     squares = [np.square(a, dtype=np.float64) for a in jax.tree.leaves(reading.gradient)]
-    shown = np.sqrt(sum(a.sum() for a in squares) / tree.size(reading.gradient))
-    return jax.tree.map(lambda s: np.where(np.isnan(s), shown, s).astype(np.float32), reading.std)
+    rms = np.sqrt(sum(a.sum() for a in squares) / tree.size(reading.gradient))
+    return jax.tree.map(lambda s: np.where(np.isnan(s), rms, s).astype(np.float32), reading.std)
 
 
 def last_layer(stage: Stage, gradient: Tree) -> tuple[Host, Host | None]:

@@ -1,7 +1,7 @@
 """A learned inverter: a small network from the noisy gradient to the example, trained on public examples.
 
-It is told the noise by seeing it, so at heavy noise it tends to the mean of what the gradient leaves possible: the
-ceiling of what a picture attack can get.
+It is trained with the same noise, so at heavy noise it tends to the mean of what the gradient leaves possible: the most
+that an image attack can get.
 """
 
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from gradveil import tree
-from gradveil.attacks.attack import Found
+from gradveil.attacks.attack import Reconstruction
 from gradveil.attacks.labels import Labels, MatchedFilter
 from gradveil.attacks.leak import Leak, Reading, Stage, merged
 from gradveil.errors import BadInput
@@ -22,11 +22,11 @@ from gradveil.models.networks import Mlp
 from gradveil.tree import Array, Tree
 
 LARGEST = 100_000_000
-"""Values of public gradients that are held at once (400 MB)."""
+"""Values of public gradients in memory at a time (400 MB)."""
 
 
 class TrainedNet(NamedTuple):
-    """What was learned: the origin and directions of gradients, the scale along each, the network and the mean."""
+    """A trained inverter: the origin and directions of gradients, the scale along each, the network and the mean."""
 
     origin: Array
     directions: Array
@@ -39,8 +39,8 @@ class TrainedNet(NamedTuple):
 class Learned:
     """Projects the gradient on the `kept` directions in which public gradients vary most, then a network of one layer.
 
-    Directions are orthonormal, so noise stays what it is; random ones would keep as much noise and less signal. Of all
-    stages of training, that which does best on a tenth of the public examples is kept.
+    Directions are orthonormal, so noise stays white; random ones would keep as much noise and less signal. Of all
+    stages of training, the best on a tenth of the public examples is kept.
     """
 
     name: str = "learned"
@@ -66,19 +66,19 @@ class Learned:
         d = tree.size(reading.gradient)
         rows = slice(0, max(200, LARGEST // d))
         x, y = leak.public.x[rows], leak.public.y[rows]
-        gradients = _whitened(_shown(leak.stage, reading, jnp.asarray(x), jnp.asarray(y)), _std(reading))
+        gradients = _whitened(_noiseless_readings(leak.stage, reading, jnp.asarray(x), jnp.asarray(y)), _std(reading))
         noisy = float(jnp.max(tree.flat(tree.lot_of_one(reading.std)))) > 0
         return replace(self, trained=_train(self, gradients, jnp.asarray(x).reshape(len(x), -1), noisy, key))
 
-    def __call__(self, leak: Leak, key: Array) -> Found:
-        """Ask the network once."""
+    def __call__(self, leak: Leak, key: Array) -> Reconstruction:
+        """Evaluate the network once."""
         assert self.trained is not None, "prepared() trains the network that is asked here"
         reading = merged(leak)
         row = _whitened(tree.flat(tree.lot_of_one(reading.gradient)), _std(reading))
-        guess = _answer(self, self.trained, _features(self.trained, row))
+        guess = _guess(self, self.trained, _features(self.trained, row))
         one = np.ones(1, np.int32)
         x = np.asarray(guess).reshape(1, 1, *leak.stage.shape)
-        return Found(x, self.labels(leak, 1), np.zeros(1), one, one)
+        return Reconstruction(x, self.labels(leak, 1), np.zeros(1), one, one)
 
 
 def _std(reading: Reading) -> Array:
@@ -94,12 +94,12 @@ def _whitened(rows: Array, std: Array) -> Array:
 
 
 @partial(jax.jit, static_argnums=0)
-def _shown(stage: Stage, reading: Reading, x: Array, y: Array) -> Array:
+def _noiseless_readings(stage: Stage, reading: Reading, x: Array, y: Array) -> Array:
     """Return the noiseless readings of examples, one row each, [n, d]."""
 
     def one(example: tuple[Array, Array]) -> Array:
-        shown = stage.replay(reading.params, reading.clip_state, example[0][None], example[1][None])
-        return tree.flat(tree.lot_of_one(shown))[0]
+        replayed = stage.replay(reading.params, reading.clip_state, example[0][None], example[1][None])
+        return tree.flat(tree.lot_of_one(replayed))[0]
 
     rows: Array = jax.lax.map(one, (x, y))
     return rows
@@ -111,16 +111,16 @@ def _train(attack: Learned, gradients: Array, x: Array, noisy: bool, key: Array)
     directions = _directions(gradients - origin, attack.kept)
     features = (gradients - origin) @ directions
     scale = jnp.sqrt(jnp.var(features, axis=0) + (1.0 if noisy else 0.0)) + 1e-12
-    begun = TrainedNet(
+    initial = TrainedNet(
         origin, directions, scale, _network(attack).init(key, (features.shape[1],), x.shape[1]), x.mean(0)
     )
-    held = len(x) // 10
-    return _descend(attack, begun, features, x, held, noisy, key)
+    held_out = len(x) // 10
+    return _descend(attack, initial, features, x, held_out, noisy, key)
 
 
-def _directions(centred: Array, kept: int) -> Array:
+def _directions(centered: Array, kept: int) -> Array:
     """Return the principal directions of rows [n, d] as columns [d, k], by the smaller n x n matrix of products."""
-    rows = centred[: 4 * kept]
+    rows = centered[: 4 * kept]
     values, vectors = jnp.linalg.eigh(rows @ rows.T)
     k = min(kept, len(rows) - 1)
     columns = rows.T @ vectors[:, -k:] / jnp.sqrt(jnp.maximum(values[-k:], 1e-12))
@@ -135,20 +135,20 @@ def _features(trained: TrainedNet, rows: Array) -> Array:
     return (rows - trained.origin) @ trained.directions
 
 
-def _answer(attack: Learned, trained: TrainedNet, features: Array) -> Array:
+def _guess(attack: Learned, trained: TrainedNet, features: Array) -> Array:
     """Return the guesses [n, p] for features [n, k]: the public mean plus what the network makes of them."""
     moved = jax.vmap(partial(_network(attack).apply, trained.network))(features / trained.scale)
     return trained.mean + moved
 
 
 def _descend(
-    attack: Learned, begun: TrainedNet, features: Array, x: Array, held: int, noisy: bool, key: Array
+    attack: Learned, initial: TrainedNet, features: Array, x: Array, held_out: int, noisy: bool, key: Array
 ) -> TrainedNet:
-    """Minimise the mean squared error with fresh noise at every step; keep the best stage on held-out examples."""
+    """Minimize the mean squared error with fresh noise at every step; keep the best stage on held-out examples."""
     rule = optax.adam(attack.rate)
 
     def error(network: Tree, rows: Array, noise: Array) -> Array:
-        guesses = _answer(attack, begun._replace(network=network), features[rows] + noise)
+        guesses = _guess(attack, initial._replace(network=network), features[rows] + noise)
         return jnp.mean(jnp.square(guesses - x[rows]))
 
     def drawn(k: Array, count: int) -> Array:
@@ -158,18 +158,18 @@ def _descend(
     def stage(network: Tree, state: Tree, k: Array) -> tuple[Tree, Tree, Array]:
         def step(carry: tuple[Tree, Tree], one: Array) -> tuple[tuple[Tree, Tree], None]:
             which, noise = jax.random.split(one)
-            rows = jax.random.randint(which, (attack.lot,), held, len(x))
+            rows = jax.random.randint(which, (attack.lot,), held_out, len(x))
             slope = jax.grad(error)(carry[0], rows, drawn(noise, attack.lot))
             move, after = rule.update(slope, carry[1])
             return (optax.apply_updates(carry[0], move), after), None
 
         (network, state), _ = jax.lax.scan(step, (network, state), jax.random.split(k, attack.steps // 10))
-        return network, state, error(network, jnp.arange(held), drawn(jax.random.fold_in(k, 1), held))
+        return network, state, error(network, jnp.arange(held_out), drawn(jax.random.fold_in(k, 1), held_out))
 
-    silent = jax.tree.map(jnp.zeros_like, begun.network)
-    network, state = begun.network, rule.init(begun.network)
-    best = (float(jnp.mean(jnp.square(begun.mean - x[:held]))), silent)
+    zeros = jax.tree.map(jnp.zeros_like, initial.network)
+    network, state = initial.network, rule.init(initial.network)
+    best = (float(jnp.mean(jnp.square(initial.mean - x[:held_out]))), zeros)
     for tenth in range(10):
-        network, state, wrong = stage(network, state, jax.random.fold_in(key, tenth))
-        best = min(best, (float(wrong), network), key=lambda pair: pair[0])
-    return begun._replace(network=best[1])
+        network, state, validation_error = stage(network, state, jax.random.fold_in(key, tenth))
+        best = min(best, (float(validation_error), network), key=lambda pair: pair[0])
+    return initial._replace(network=best[1])

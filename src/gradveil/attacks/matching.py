@@ -1,4 +1,4 @@
-"""Gradient matching: move a guess until its gradient is the one that was read. Most attacks are made of this."""
+"""Gradient matching: optimize a guess until its gradient is the observed one. Most attacks are made of this."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -9,31 +9,31 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradveil.attacks import public_stats as public_facts
-from gradveil.attacks.attack import Found, Trajectory
+from gradveil.attacks import public_stats
+from gradveil.attacks.attack import Reconstruction, Trajectory
 from gradveil.attacks.distance import Distance, SquaredL2
 from gradveil.attacks.labels import Joint, Labels, RowSums, beliefs
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Leak, Reading, Stage, fused
-from gradveil.attacks.optimizers import Moved, Optimiser
+from gradveil.attacks.optimizers import Moved, Optimizer
 from gradveil.attacks.prior import Anything, Prior
-from gradveil.attacks.public_stats import Known
+from gradveil.attacks.public_stats import PublicStats
 from gradveil.attacks.start import Start, Tiles
 from gradveil.errors import BadInput
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
 SNAPSHOTS, SNAPSHOT_VALUES = 300, 8_000_000
-"""How many moments of an attack are kept, and how many values in all (32 MB a victim)."""
+"""How many snapshots of an attack are kept, and how many values in all (32 MB per victim)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matching:
     """min over guesses x of sum_r distance(y_r, gradient_r(x)) + cost(x), by the parts named here.
 
-    unrolls: the guess's gradient is what the public mechanism (clips, local steps) would have shown, up to
-    `longest` local steps; otherwise, and beyond, it is the plain gradient of one batch of all guesses. `most` bounds
-    the number of guesses: a reading of more examples is matched by fewer, each standing for several.
+    unrolls: the guess's gradient is replayed through the public mechanism (clips, local steps), up to `longest` local
+    steps; otherwise it is the plain gradient of one batch of all guesses. `most` bounds the number of guesses: a
+    reading of more examples is matched by fewer, each standing for several.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Matching:
     distance: Distance = field(default_factory=SquaredL2)
     labels: Labels = field(default_factory=RowSums)
     prior: Prior = field(default_factory=Anything)
-    optimiser: Optimiser = field(default_factory=Lbfgs)
+    optimizer: Optimizer = field(default_factory=Lbfgs)
     unrolls: bool = False
     longest: int = 20
     most: int = 64
@@ -53,10 +53,12 @@ class Matching:
         for name in ("longest", "most", "iterations", "restarts"):
             if getattr(self, name) < 1:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be at least 1")
-        if isinstance(self.optimiser, Lbfgs) and self.prior.cuts:
-            raise BadInput("prior: one that cuts values off after a step needs SignedAdam; L-BFGS would not notice")
+        if isinstance(self.optimizer, Lbfgs) and self.prior.cuts:
+            raise BadInput(
+                "prior: one that clamps values after a step needs the optimizer SignedAdam; L-BFGS would ignore it"
+            )
         if isinstance(self.labels, Joint) and self.unrolls:
-            raise BadInput("labels: found along with the example only where plain gradients are matched")
+            raise BadInput("labels: Joint needs unrolls = False, which matches plain gradients")
 
     def refuse(self, leak: Leak) -> None:
         """Refuse a leak that lacks what a part needs."""
@@ -64,28 +66,28 @@ class Matching:
         self.labels(leak, 1)
 
     def prepared(self, leak: Leak, key: Array) -> "Matching":
-        """Nothing is learned beforehand."""
+        """Return the attack itself: nothing is learned beforehand."""
         return self
 
     def guesses(self, stage: Stage) -> int:
-        """How many examples are guessed at once."""
+        """Return how many examples are guessed together."""
         return stage.examples if self._exactly(stage) else min(stage.examples, self.most)
 
     def _exactly(self, stage: Stage) -> bool:
         return self.unrolls and stage.steps <= self.longest
 
-    def __call__(self, leak: Leak, key: Array) -> Found:
+    def __call__(self, leak: Leak, key: Array) -> Reconstruction:
         """Attack one leak once."""
         n = self.guesses(leak.stage)
         inferred = self.labels(leak, n)
         believed = beliefs(leak) if self.prior.believes else None
-        known = public_facts.learn(leak, np.zeros(n, np.int32) if inferred is None else inferred, believed)
+        stats = public_stats.compute(leak, np.zeros(n, np.int32) if inferred is None else inferred, believed)
         plain = self if self._exactly(leak.stage) else replace(self, unrolls=False)
-        trajectory = _attempt(plain, self._essence(leak.stage), fused(leak), known, key)
-        return Found.of(trajectory, inferred)
+        trajectory = _attempt(plain, self._essence(leak.stage), fused(leak), stats, key)
+        return Reconstruction.of(trajectory, inferred)
 
     def _essence(self, stage: Stage) -> Stage:
-        """Drop from a stage what this attack does not look at: one program then serves methods and surfaces alike."""
+        """Return a stage without what this attack ignores, so that one program serves all methods and surfaces."""
         if self._exactly(stage):
             return replace(stage, mu=None)
         return replace(
@@ -111,24 +113,24 @@ class Guess(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _attempt(attack: Matching, stage: Stage, readings: Reading, known: Known, key: Array) -> Trajectory:
+def _attempt(attack: Matching, stage: Stage, readings: Reading, stats: PublicStats, key: Array) -> Trajectory:
     """Run one attack from one start, keeping snapshots of equal numbers of iterations."""
     n, joint = attack.guesses(stage), isinstance(attack.labels, Joint)
     image_key, label_key = jax.random.split(key)
-    first = attack.prior.write(attack.start(image_key, known, n, stage.shape), known, stage)
+    first = attack.prior.write(attack.start(image_key, stats, n, stage.shape), stats, stage)
     guess = Guess(first, jax.random.normal(label_key, (n, stage.classes)) if joint else jnp.zeros((n, 0)))
-    objective = partial(_loss, attack, stage, readings, known)
-    kept = min(SNAPSHOTS, attack.iterations, max(8, SNAPSHOT_VALUES // first.size))
-    every = -(-attack.iterations // kept)
-    begun = _Run(attack.optimiser.begin(objective, guess, attack.iterations), jnp.zeros((), bool), jnp.int32(0))
-    step = partial(_iterate, attack, objective, known)
+    objective = partial(_loss, attack, stage, readings, stats)
+    snapshots = min(SNAPSHOTS, attack.iterations, max(8, SNAPSHOT_VALUES // first.size))
+    every = -(-attack.iterations // snapshots)
+    initial = _Run(attack.optimizer.begin(objective, guess, attack.iterations), jnp.zeros((), bool), jnp.int32(0))
+    step = partial(_iterate, attack, objective, stats)
 
     def snapshot(run: _Run, _: None) -> tuple[_Run, Trajectory]:
         run = jax.lax.fori_loop(0, every, lambda _, r: jax.lax.cond(r.over, lambda same: same, step, r), run)
-        return run, _picture(attack, stage, known, run)
+        return run, _picture(attack, stage, stats, run)
 
-    start = _picture(attack, stage, known, begun)
-    _, later = jax.lax.scan(snapshot, begun, None, length=kept)
+    start = _picture(attack, stage, stats, initial)
+    _, later = jax.lax.scan(snapshot, initial, None, length=snapshots)
     whole: Trajectory = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, later)
     return whole
 
@@ -139,39 +141,39 @@ class _Run(NamedTuple):
     iterations: Array
 
 
-def _iterate(attack: Matching, objective: Callable[[Tree], Array], known: Known, run: _Run) -> _Run:
+def _iterate(attack: Matching, objective: Callable[[Tree], Array], stats: PublicStats, run: _Run) -> _Run:
     before = run.moved.loss
-    moved = attack.optimiser.advance(objective, run.moved, attack.iterations, attack.stop)
+    moved = attack.optimizer.advance(objective, run.moved, attack.iterations, attack.stop)
     guess: Guess = moved.z
-    moved = moved._replace(z=guess._replace(z=attack.prior.keep(guess.z, known)))
-    enough = (moved.loss <= attack.stop) | attack.optimiser.stalled(before, moved.loss)
+    moved = moved._replace(z=guess._replace(z=attack.prior.keep(guess.z, stats)))
+    enough = (moved.loss <= attack.stop) | attack.optimizer.stalled(before, moved.loss)
     done = run.iterations + 1
     return _Run(moved, enough | (done >= attack.iterations), done)
 
 
-def _picture(attack: Matching, stage: Stage, known: Known, run: _Run) -> Trajectory:
+def _picture(attack: Matching, stage: Stage, stats: PublicStats, run: _Run) -> Trajectory:
     guess: Guess = run.moved.z
-    x = attack.prior.read(guess.z, known, stage)
+    x = attack.prior.read(guess.z, stats, stage)
     return Trajectory(x, guess.logits, run.moved.loss, run.iterations, run.moved.evaluations)
 
 
-def _loss(attack: Matching, stage: Stage, readings: Reading, known: Known, guess: Guess) -> Array:
+def _loss(attack: Matching, stage: Stage, readings: Reading, stats: PublicStats, guess: Guess) -> Array:
     """Add up the distances to all readings and the cost of the guess."""
-    x = attack.prior.read(guess.z, known, stage)
+    x = attack.prior.read(guess.z, stats, stage)
 
     def to(reading: Reading) -> Array:
-        gradient = _gradient(attack, stage, reading, known, x, guess.logits)
+        gradient = _gradient(attack, stage, reading, stats, x, guess.logits)
         weights = jax.tree.map(lambda y: jnp.where(y == 0, 0.0, 1.0) if stage.sparse else jnp.ones_like(y), reading[2])
         return attack.distance(reading.gradient, gradient, reading.std, weights)
 
-    return jnp.sum(jax.lax.map(to, readings)) + attack.prior.cost(guess.z, x, known)
+    return jnp.sum(jax.lax.map(to, readings)) + attack.prior.cost(guess.z, x, stats)
 
 
-def _gradient(attack: Matching, stage: Stage, reading: Reading, known: Known, x: Array, logits: Array) -> Tree:
-    """Return what the guess would have shown: through the mechanism, or as the plain gradient of one batch."""
+def _gradient(attack: Matching, stage: Stage, reading: Reading, stats: PublicStats, x: Array, logits: Array) -> Tree:
+    """Return the reading of a guess: replayed through the mechanism, or the plain gradient of one batch."""
     if attack._exactly(stage):
-        return stage.replay(reading.params, reading.clip_state, x, known.labels)
-    targets = jax.nn.softmax(logits) if logits.shape[1] else jax.nn.one_hot(known.labels, stage.classes)
+        return stage.replay(reading.params, reading.clip_state, x, stats.labels)
+    targets = jax.nn.softmax(logits) if logits.shape[1] else jax.nn.one_hot(stats.labels, stage.classes)
     return soft_gradient(stage, reading.params, x, targets)
 
 

@@ -57,21 +57,21 @@ def assigned(guesses: Host, truths: Host) -> tuple[Host, Host]:
 
 
 def nearest(guess: Host, truth: Host, others: Host) -> bool:
-    """Say whether a guess is nearer to its truth than to every other example."""
+    """Return whether a guess is nearer to its truth than to every other example."""
     to_others = np.square(others.reshape(len(others), -1) - guess.reshape(1, -1)).sum(axis=1)
     return bool(np.square(truth - guess).sum() < to_others.min(initial=np.inf))
 
 
-def overlap(found: Host, true: Host, classes: int) -> float:
-    """Return the share of labels that agree if order does not matter: sum_c min(share found, share true)."""
-    shares = [np.bincount(labels, minlength=classes) / len(labels) for labels in (found, true)]
+def overlap(inferred: Host, true: Host, classes: int) -> float:
+    """Return the share of labels that agree if order does not matter: sum_c min(share inferred, share true)."""
+    shares = [np.bincount(labels, minlength=classes) / len(labels) for labels in (inferred, true)]
     return float(np.minimum(*shares).sum())
 
 
 def features_right(guess: Host, truth: Host, columns: Sequence[Column], spread: Host) -> Host:
-    """Say of each feature of a table row whether it was found, bool [features].
+    """Return for each feature of a table row whether it was reconstructed, bool [features].
 
-    A level is right if it is the largest of its feature; a number if it is within 0.319 deviations, which a normal
+    A category is right if it is the largest of its feature; a number if it is within 0.319 deviations, which a normal
     guess at the mean meets in a quarter of cases (the rule of TabLeak).
     """
     return np.array([_right(guess[c.start : c.stop], truth[c.start : c.stop], spread[c.start]) for c in columns])

@@ -1,4 +1,4 @@
-"""How a guess is moved: what an optimiser is, and Adam on the signs of the gradient."""
+"""What an optimizer of guesses is, and Adam on the signs of the gradient."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from gradveil.tree import Array, Tree
 
 Objective = Callable[[Tree], Array]
 LARGE = 1e30
-"""What a value that is not a number counts as, so that a line search turns back from it."""
+"""The loss that replaces NaN and infinity, so that a line search rejects the step."""
 
 
 class Moved(NamedTuple):
-    """A guess after some iterations: the variables, the optimiser's state, the loss and the evaluations so far."""
+    """A guess after some iterations: the variables, the optimizer's state, the loss and the evaluations so far."""
 
     z: Tree
     state: Any
@@ -25,21 +25,21 @@ class Moved(NamedTuple):
     evaluations: Array
 
 
-class Optimiser(Protocol):
+class Optimizer(Protocol):
     """A rule that moves variables downhill, one iteration at a time."""
 
     def begin(self, objective: Objective, z: Tree, iterations: int) -> Moved:
-        """Take up the first guess; nothing is evaluated yet, so its loss is infinite."""
+        """Return the state of the first guess; nothing is evaluated yet, so its loss is infinite."""
 
     def advance(self, objective: Objective, moved: Moved, iterations: int, stop: float) -> Moved:
         """Do one iteration of at most `iterations` in all, or less if the loss falls to `stop`."""
 
     def stalled(self, before: Array, after: Array) -> Array:
-        """Say whether an iteration that took the loss from `before` to `after` shows that no more is to be had."""
+        """Return whether to stop after an iteration that changed the loss from `before` to `after`."""
 
 
 def guarded(objective: Objective) -> Objective:
-    """Make a loss that is not finite a large number with gradient zero: a step that goes there is taken back."""
+    """Return the objective with LARGE and gradient zero where it is not finite: such a step is rejected."""
 
     def safe(z: Tree) -> Array:
         loss = objective(z)
@@ -67,12 +67,12 @@ class SignedAdam:
         return Moved(z, self._rule(iterations).init(z), jnp.asarray(jnp.inf), jnp.zeros((), jnp.int32))
 
     def advance(self, objective: Objective, moved: Moved, iterations: int, stop: float) -> Moved:
-        """Take one step; the loss is the one before it, which costs nothing more."""
+        """Take one step; the loss is that before the step, which needs no further evaluation."""
         loss, slope = jax.value_and_grad(guarded(objective))(moved.z)
         signs = jax.tree.map(lambda g: jnp.sign(jnp.nan_to_num(g)), slope)
         move, state = self._rule(iterations).update(signs, moved.state, moved.z)
         return Moved(optax.apply_updates(moved.z, move), state, loss, moved.evaluations + 1)
 
     def stalled(self, before: Array, after: Array) -> Array:
-        """Never: the loss of Adam goes up and down."""
+        """Return False: the loss of Adam goes up and down."""
         return jnp.zeros((), bool)

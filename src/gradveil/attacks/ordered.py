@@ -1,4 +1,4 @@
-"""Labels of several local steps, by playing the steps again with public examples."""
+"""Labels of several local steps, by replaying the steps with public examples."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,9 +19,9 @@ class Ordered:
     """Start from another rule's labels and change one after the other to explain the reading best.
 
     A guess of labels y_1 .. y_n is judged by the mechanism itself: the public mean of each class stands in for its
-    examples, and replay(mean_y1 .. mean_yn) is compared with what was read. Place after place takes the likeliest
+    examples, and replay(mean_y1 .. mean_yn) is compared with the reading. Each position in turn takes the likeliest
     class, `sweeps` times over. Typical gradients at the first parameters mislead once the steps have moved them; the
-    replay moves along. Where there is one step, or too many to replay, the first rule stands.
+    replay follows them. Where there is one step, or too many to replay, the first rule stands.
     """
 
     first: Labels = field(default_factory=MatchedFilter)
@@ -33,11 +33,11 @@ class Ordered:
 
     def __call__(self, leak: Leak, n: int) -> Host | None:
         """Improve the first rule's labels; n guesses that are not one an example cannot be replayed."""
-        begun = self.first(leak, n)
-        if begun is None or leak.stage.steps == 1 or n != leak.stage.examples:
-            return begun
+        first_labels = self.first(leak, n)
+        if first_labels is None or leak.stage.steps == 1 or n != leak.stage.examples:
+            return first_labels
         means = jnp.asarray(class_means(leak), jnp.float32)
-        improved = _improve(leak.stage, self.sweeps, reading_of(leak), means, jnp.asarray(begun, jnp.int32))
+        improved = _improve(leak.stage, self.sweeps, reading_of(leak), means, jnp.asarray(first_labels, jnp.int32))
         labels: Host = np.asarray(improved)
         return labels
 
@@ -45,11 +45,11 @@ class Ordered:
 @partial(jax.jit, static_argnums=(0, 1))
 def _improve(stage: Stage, sweeps: int, reading: Reading, means: Array, labels: Array) -> Array:
     def fit(guess: Array) -> Array:
-        shown = stage.replay(reading.params, reading.clip_state, means[guess], guess)
-        return likelihood(reading.gradient, shown, reading.std)
+        replayed = stage.replay(reading.params, reading.clip_state, means[guess], guess)
+        return likelihood(reading.gradient, replayed, reading.std)
 
-    def visit(guess: Array, place: Array) -> tuple[Array, None]:
-        trials = jax.vmap(lambda c: guess.at[place].set(c))(jnp.arange(stage.classes, dtype=guess.dtype))
+    def visit(guess: Array, position: Array) -> tuple[Array, None]:
+        trials = jax.vmap(lambda c: guess.at[position].set(c))(jnp.arange(stage.classes, dtype=guess.dtype))
         return trials[jnp.argmax(jax.lax.map(fit, trials))], None
 
     return jax.lax.scan(visit, labels, jnp.tile(jnp.arange(labels.shape[0]), sweeps))[0]

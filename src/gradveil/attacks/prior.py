@@ -1,4 +1,4 @@
-"""What an attack believes about examples before it reads a gradient: how a guess is written, and what it costs."""
+"""Priors on examples: how a guess is parametrized, and what it costs."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -7,33 +7,33 @@ import jax
 import jax.numpy as jnp
 
 from gradveil.attacks.leak import Stage
-from gradveil.attacks.public_stats import Known
+from gradveil.attacks.public_stats import PublicStats
 from gradveil.errors import BadInput
 from gradveil.tree import Array
 
 
 class Prior(Protocol):
-    """How guesses x [n, ...] are written as free variables z, what z costs, and what is done to z after a step."""
+    """How guesses x [n, ...] are parametrized by free variables z, what z costs, and how z is clamped after a step."""
 
     believes: ClassVar[bool]
-    """Whether it asks which classes the gradient makes believable."""
+    """Whether it needs the posterior shares of the classes."""
     cuts: ClassVar[bool]
     """Whether `keep` changes anything."""
 
     def refuse(self, stage: Stage) -> None:
         """Refuse examples for which the prior has no meaning."""
 
-    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+    def write(self, x: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return z for a first guess x."""
 
-    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+    def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return the guess that z stands for."""
 
-    def cost(self, z: Array, x: Array, known: Known) -> Array:
+    def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Return -log p up to a constant, a scalar."""
 
-    def keep(self, z: Array, known: Known) -> Array:
-        """Bring z back to where it may be."""
+    def keep(self, z: Array, stats: PublicStats) -> Array:
+        """Return z clamped to where it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class Anything:
     def refuse(self, stage: Stage) -> None:
         """Any example will do."""
 
-    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+    def write(self, x: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return x: a guess is its own values."""
         return x
 
-    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+    def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return z: a guess is its own values."""
         return z
 
-    def cost(self, z: Array, x: Array, known: Known) -> Array:
+    def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Nothing is less likely than anything else."""
         return jnp.zeros(())
 
-    def keep(self, z: Array, known: Known) -> Array:
+    def keep(self, z: Array, stats: PublicStats) -> Array:
         """Let z be anywhere."""
         return z
 
@@ -73,21 +73,21 @@ class Box:
     def refuse(self, stage: Stage) -> None:
         """Any example will do."""
 
-    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+    def write(self, x: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return x: a guess is its own values."""
         return x
 
-    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+    def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return z: a guess is its own values."""
         return z
 
-    def cost(self, z: Array, x: Array, known: Known) -> Array:
+    def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Nothing is less likely than anything else."""
         return jnp.zeros(())
 
-    def keep(self, z: Array, known: Known) -> Array:
+    def keep(self, z: Array, stats: PublicStats) -> Array:
         """Cut values off at the range."""
-        return jnp.clip(z, known.low.min(), known.high.max())
+        return jnp.clip(z, stats.low.min(), stats.high.max())
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,32 +105,32 @@ class TotalVariation:
     def refuse(self, stage: Stage) -> None:
         """Any example will do."""
 
-    def write(self, x: Array, known: Known, stage: Stage) -> Array:
+    def write(self, x: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return x: a guess is its own values."""
         return x
 
-    def read(self, z: Array, known: Known, stage: Stage) -> Array:
+    def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
         """Return z: a guess is its own values."""
         return z
 
-    def cost(self, z: Array, x: Array, known: Known) -> Array:
-        """Compare neighbours; a table has none."""
+    def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
+        """Compare neighboring pixels; a table has none."""
         if x.ndim != 4:
             return jnp.zeros(())
         down, right = jnp.diff(x, axis=1), jnp.diff(x, axis=2)
         return self.weight * (jnp.mean(jnp.abs(down)) + jnp.mean(jnp.abs(right)))
 
-    def keep(self, z: Array, known: Known) -> Array:
+    def keep(self, z: Array, stats: PublicStats) -> Array:
         """Cut values off at the range."""
-        return jnp.clip(z, known.low.min(), known.high.max())
+        return jnp.clip(z, stats.low.min(), stats.high.max())
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """Examples vary as public ones do: x = centre + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
+    """Examples vary as public ones do: x = center + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
 
-    z is white, so that where the gradient says nothing the guess stays at the centre, the public mean of the classes
-    that the gradient makes believable, and directions in which examples vary much are moved along first.
+    z is white, so that where the gradient says nothing the guess stays at the center, the public mean weighted by the
+    posterior of the classes, and directions in which examples vary much are moved along first.
     """
 
     believes: ClassVar[bool] = True
@@ -139,29 +139,29 @@ class Gaussian:
     def refuse(self, stage: Stage) -> None:
         """Any example will do."""
 
-    def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Start near the centre: guesses of a batch must differ a little, or they would move as one."""
+    def write(self, x: Array, stats: PublicStats, stage: Stage) -> Array:
+        """Start near the center: guesses of a batch must differ a little, or they would move as one."""
         return 0.1 * x
 
-    def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Colour z and add the centre."""
+    def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
+        """Color z and add the center."""
         rows = z.reshape(z.shape[0], -1)
-        along = rows @ known.spread
-        coloured = known.floor * rows + (along * (known.gains - known.floor)) @ known.spread.T
-        return known.centre + coloured.reshape(z.shape)
+        along = rows @ stats.spread
+        colored = stats.floor * rows + (along * (stats.gains - stats.floor)) @ stats.spread.T
+        return stats.center + colored.reshape(z.shape)
 
-    def cost(self, z: Array, x: Array, known: Known) -> Array:
+    def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Return ||z||^2 / 2."""
         return jnp.sum(jnp.square(z)) / 2
 
-    def keep(self, z: Array, known: Known) -> Array:
+    def keep(self, z: Array, stats: PublicStats) -> Array:
         """Let z be anywhere."""
         return z
 
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Table rows: the places of one feature share softmax(log p + sharpness z), a number is mean + deviation z.
+    """Table rows: the values of a one-hot feature are softmax(log p + sharpness z), a number is mean + deviation z.
 
     p, mean and deviation are those of public rows, and z costs ||z||^2 / 2, so that where the gradient says nothing
     the guess is the commonest level and the mean.
@@ -176,28 +176,28 @@ class Levels:
         if not stage.columns:
             raise BadInput("leak: its examples are not table rows with known features, which this attack needs")
 
-    def write(self, x: Array, known: Known, stage: Stage) -> Array:
-        """Start nearly undecided: the first guess, made small."""
+    def write(self, x: Array, stats: PublicStats, stage: Stage) -> Array:
+        """Start nearly undecided: the first guess, scaled down."""
         return 0.1 * x
 
-    def read(self, z: Array, known: Known, stage: Stage) -> Array:
-        """Turn the places of each feature into shares, or a number into its scale, within the public range."""
+    def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
+        """Return one-hot features as softmax shares, and numbers in their scale, within the public range."""
         parts = []
         for column in stage.columns:
             part = slice(column.start, column.stop)
             if column.stop - column.start > 1:
-                usual = jnp.log(jnp.maximum(known.mean[part], 1e-4))
+                usual = jnp.log(jnp.maximum(stats.mean[part], 1e-4))
                 parts.append(jax.nn.softmax(usual + self.sharpness * z[:, part], axis=1))
             else:
-                number = known.mean[part] + known.deviation[part] * z[:, part]
-                parts.append(jnp.clip(number, known.low[part], known.high[part]))
+                number = stats.mean[part] + stats.deviation[part] * z[:, part]
+                parts.append(jnp.clip(number, stats.low[part], stats.high[part]))
         return jnp.concatenate(parts, axis=1)
 
-    def cost(self, z: Array, x: Array, known: Known) -> Array:
+    def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Return ||z||^2 / 2."""
         return jnp.sum(jnp.square(z)) / 2
 
-    def keep(self, z: Array, known: Known) -> Array:
+    def keep(self, z: Array, stats: PublicStats) -> Array:
         """Let z be anywhere."""
         return z
 

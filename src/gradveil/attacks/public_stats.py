@@ -1,4 +1,4 @@
-"""What an adversary draws from public examples before it starts: means, and how examples vary."""
+"""Statistics of public examples that an attack starts from: means, and how examples vary."""
 
 from typing import NamedTuple
 
@@ -9,18 +9,18 @@ from gradveil.attacks.leak import Host, Leak
 from gradveil.tree import Array
 
 
-class Known(NamedTuple):
+class PublicStats(NamedTuple):
     """Statistics of public examples, as arrays for compiled code; p is the number of values of one example.
 
-    mean, deviation [...]; centre [...]: the mean of the classes that the adversary believes in; class_means
+    mean, deviation [...]; center [...]: the mean weighted by the posterior of the classes; class_means
     [classes, ...]: the mean where a class has no public example; low, high [...]: the range. spread [p, k] and gains
-    [k]: examples vary as centre + V diag(gains) z + floor w with z, w standard normal.
-    labels [n]: what the adversary holds for the labels of its n guesses.
+    [k]: examples vary as center + V diag(gains) z + floor w with z, w standard normal.
+    labels [n]: the inferred labels of the n guesses.
     """
 
     mean: Array
     deviation: Array
-    centre: Array
+    center: Array
     class_means: Array
     low: Array
     high: Array
@@ -37,16 +37,16 @@ def class_means(leak: Leak) -> Host:
     return np.stack([x[y == c].mean(axis=0) if np.any(y == c) else mean for c in range(leak.stage.classes)])
 
 
-def learn(leak: Leak, labels: Host, beliefs: Host | None = None) -> Known:
-    """Draw the statistics from the public examples of a leak; beliefs [classes] are the shares of classes."""
+def compute(leak: Leak, labels: Host, beliefs: Host | None = None) -> PublicStats:
+    """Return the statistics of the public examples of a leak; beliefs [classes] are the shares of classes."""
     x, means = leak.public.x, class_means(leak)
     mean = x.mean(axis=0)
-    centre = mean if beliefs is None else np.tensordot(beliefs, means, 1)
+    center = mean if beliefs is None else np.tensordot(beliefs, means, 1)
     spread, gains, floor = leak.public.variation
-    return Known(
+    return PublicStats(
         mean=jnp.asarray(mean, jnp.float32),
         deviation=jnp.asarray(x.std(axis=0), jnp.float32),
-        centre=jnp.asarray(centre, jnp.float32),
+        center=jnp.asarray(center, jnp.float32),
         class_means=jnp.asarray(means, jnp.float32),
         low=jnp.asarray(x.min(axis=0), jnp.float32),
         high=jnp.asarray(x.max(axis=0), jnp.float32),

@@ -1,7 +1,7 @@
-"""The referee: the only place that knows the truth. It judges what an attack found beside what a guess would have been.
+"""Scores of an attack: its reconstruction compared with the truth, and with a guess that uses no gradient.
 
-The prior-only attacker reads no gradient: it answers with the public mean (for table rows, the commonest levels and the
-median numbers). What an attack is worth is its gain over that.
+The baseline reads no gradient: it is the public mean (for table rows, the most frequent categories and the median
+numbers). The gain of an attack is what it improves on that.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.attacks import identify
-from gradveil.attacks.attack import Found
+from gradveil.attacks.attack import Reconstruction
 from gradveil.attacks.labels import listed
 from gradveil.attacks.leak import Host, Leak
 from gradveil.attacks.metrics import assigned, features_right, interval, nearest, overlap, psnr, rmse, ssim
@@ -27,7 +27,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a rule may ask of a snapshot: errors as reported and before clamping, the attack's loss, its iterations."""
+    """One snapshot for a success rule: errors after and before clamping, the attack's loss, its iterations."""
 
     error: float
     unclamped: float
@@ -63,6 +63,7 @@ class VictimScore:
     iterations and evaluations: to the first snapshot that passes the rule, or all that were spent where none does.
     label_accuracy: shares of labels that agree, order aside; label_prior: those of the public proportions.
     prior_rmse: of the public mean. class_mean_rmse: of the public mean of the true class. gain: prior_rmse - rmse.
+    client: which client it was, where that is known.
     """
 
     success: bool
@@ -85,16 +86,17 @@ class VictimScore:
     attempts: int
     diverged: int
     seconds: float
+    client: int | None = None
 
 
-def judge(found: Found, truth: Truth, leak: Leak, rule: SuccessRule) -> VictimScore:
+def judge(result: Reconstruction, truth: Truth, leak: Leak, rule: SuccessRule) -> VictimScore:
     """Judge the last guess of an attack; guesses are paired with the truth by least squares."""
     low, high = limits(leak)
-    last = np.clip(np.nan_to_num(found.x[-1]), low, high)
+    last = np.clip(np.nan_to_num(result.x[-1]), low, high)
     mine, theirs = assigned(last, truth.x)
     guesses, truths = last[mine], truth.x[theirs]
     errors = rmse(guesses, truths)
-    moments = [_moment(found, s, mine, truths, low, high) for s in range(len(found.x))]
+    moments = [_moment(result, s, mine, truths, low, high) for s in range(len(result.x))]
     passed = [rule.passes(m) for m in moments]
     success = any(passed) if rule.ever else passed[-1]
     reached = passed.index(True) if success else len(moments) - 1
@@ -111,16 +113,16 @@ def judge(found: Found, truth: Truth, leak: Leak, rule: SuccessRule) -> VictimSc
         class_mean_rmse=float(rmse(_class_means(leak, truth.y), truth.x).mean()),
         gain=float(prior.mean() - errors.mean()),
         iterations=moments[reached].iterations,
-        evaluations=int(found.evaluations[reached]),
-        label_accuracy=None if found.labels is None else overlap(found.labels, truth.y, leak.stage.classes),
+        evaluations=int(result.evaluations[reached]),
+        label_accuracy=None if result.labels is None else overlap(result.labels, truth.y, leak.stage.classes),
         label_prior=overlap(_usual_labels(leak, len(truth.y)), truth.y, leak.stage.classes),
         nearest_is_truth=_mean([nearest(g, t, others) for g, t in zip(guesses, truths, strict=True)]),
         feature_accuracy=_features(leak, guesses, truths),
         feature_baseline=_features(leak, np.broadcast_to(prior_guess(leak), truths.shape), truths),
-        loss=float(found.loss[-1]) if found.finite else 1e30,
-        attempts=found.attempts,
-        diverged=found.diverged,
-        seconds=found.seconds,
+        loss=float(result.loss[-1]) if result.finite else 1e30,
+        attempts=result.attempts,
+        diverged=result.diverged,
+        seconds=result.seconds,
     )
 
 
@@ -132,7 +134,7 @@ def limits(leak: Leak) -> tuple[Host, Host]:
 
 
 def prior_guess(leak: Leak) -> Host:
-    """Return what an attacker who reads nothing would answer: the public mean, or for tables the marginal modes."""
+    """Return the guess of an attacker without a reading: the public mean, or for tables the marginal modes."""
     mean: Host = leak.public.x.mean(axis=0)
     if not leak.stage.columns:
         return mean
@@ -146,13 +148,13 @@ def prior_guess(leak: Leak) -> Host:
     return guess
 
 
-def _moment(found: Found, s: int, mine: Host, truths: Host, low: Host, high: Host) -> Moment:
+def _moment(result: Reconstruction, s: int, mine: Host, truths: Host, low: Host, high: Host) -> Moment:
     with np.errstate(over="ignore", invalid="ignore"):
-        raw = found.x[s][mine]
+        raw = result.x[s][mine]
         unclamped = float(rmse(raw, truths).mean())
         error = float(rmse(np.clip(np.nan_to_num(raw), low, high), truths).mean())
     safe = unclamped if np.isfinite(unclamped) else 1e30
-    return Moment(error, safe, float(found.loss[s]), int(found.iterations[s]))
+    return Moment(error, safe, float(result.loss[s]), int(result.iterations[s]))
 
 
 def _class_means(leak: Leak, labels: Host) -> Host:
@@ -162,7 +164,7 @@ def _class_means(leak: Leak, labels: Host) -> Host:
 
 
 def _usual_labels(leak: Leak, n: int) -> Host:
-    """Return n labels in the public proportions of the classes: what an attacker who reads nothing would say."""
+    """Return n labels in the public proportions of the classes: the guess of an attacker without a reading."""
     return listed(np.bincount(leak.public.y, minlength=leak.stage.classes) / len(leak.public.y), n)
 
 
@@ -180,9 +182,9 @@ def _mean(values: Sequence[Any]) -> float:
 
 
 def identified(leak: Leak, truth: Truth, sizes: Sequence[int], random: np.random.Generator) -> list[bool]:
-    """Ask by likelihood which of n records was used, the true one or n - 1 public ones, for each n of `sizes`.
+    """Return whether the likelihood identifies the true record among n - 1 public ones, for each n of `sizes`.
 
-    The adversary is granted all other examples behind the reading. The true record must be likelier than all others; a
+    The adversary is given all other examples of the reading. The true record must be likelier than all others; a
     tie counts as a miss.
     """
     rows = random.choice(len(leak.public.x), max(sizes) - 1, replace=False)
@@ -195,18 +197,18 @@ def identified(leak: Leak, truth: Truth, sizes: Sequence[int], random: np.random
 
 
 def _padded(truth: Truth, usual: int) -> Truth:
-    """Fill a batch of varying size up with empty places, so that few sizes have to be compiled."""
+    """Pad a batch of varying size, so that few sizes have to be compiled."""
     empty = -len(truth.y) % 16 if len(truth.y) != usual else 0
     x = np.concatenate([truth.x, np.zeros((empty, *truth.x.shape[1:]), truth.x.dtype)])
     return Truth(x, np.concatenate([truth.y, np.full(empty, -1, truth.y.dtype)]))
 
 
 ROUNDING = 1e-6
-"""A gain that is no more than the order of summation."""
+"""A gain that the order of summation explains."""
 
 
 def summary(verdicts: Sequence[VictimScore]) -> dict[str, Any]:
-    """Return means over victims, the gain with its 95 % interval, and what both notions of resilience say."""
+    """Return means over victims, the gain with its 95 % interval, and resilience by both definitions."""
 
     def mean(name: str) -> float | None:
         values = [getattr(v, name) for v in verdicts if getattr(v, name) is not None]
@@ -223,7 +225,7 @@ def summary(verdicts: Sequence[VictimScore]) -> dict[str, Any]:
         "prior_rmse": mean("prior_rmse"),
         "class_mean_rmse": mean("class_mean_rmse"),
         "gain": mean("gain"),
-        "gain_ci": list(gain) if gain else None,
+        "gain_ci": gain,
         "resilient": gain[0] <= ROUNDING if gain else None,
         "resilient_by_the_papers_rule": _mean([v.rmse_unclamped >= 0.6 for v in verdicts]) >= 0.5,
         "mean_iterations": mean("iterations"),

@@ -1,4 +1,4 @@
-"""Where an attack starts: the first guess, before anything was matched."""
+"""Where an attack starts: the first guess."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,16 +6,16 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from gradveil.attacks.public_stats import Known
+from gradveil.attacks.public_stats import PublicStats
 from gradveil.errors import BadInput
 from gradveil.models.networks import Shape
 from gradveil.tree import Array
 
 
 class Start(Protocol):
-    """A rule (key, known, n, shape) -> guesses [n, ...]."""
+    """A rule (key, stats, n, shape) -> guesses [n, ...]."""
 
-    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+    def __call__(self, key: Array, stats: PublicStats, n: int, shape: Shape) -> Array:
         """Draw n guesses of one example's shape."""
 
 
@@ -23,7 +23,7 @@ class Start(Protocol):
 class Uniform:
     """Every value from U(0, 1)."""
 
-    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+    def __call__(self, key: Array, stats: PublicStats, n: int, shape: Shape) -> Array:
         """Draw all values at once."""
         return jax.random.uniform(key, (n, *shape))
 
@@ -32,7 +32,7 @@ class Uniform:
 class Normal:
     """Every value from N(0, 1), as DLG and GradInv."""
 
-    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
+    def __call__(self, key: Array, stats: PublicStats, n: int, shape: Shape) -> Array:
         """Draw all values at once."""
         return jax.random.normal(key, (n, *shape))
 
@@ -47,8 +47,8 @@ class Tiles:
         if self.times < 1:
             raise BadInput(f"times = {self.times}: a tile is repeated at least once")
 
-    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
-        """Draw a tile a guess, repeat it and cut what sticks out."""
+    def __call__(self, key: Array, stats: PublicStats, n: int, shape: Shape) -> Array:
+        """Draw a tile per guess, repeat it and cut it to the shape."""
         sides = shape[:2] if len(shape) == 3 else shape[:1]
         rest = shape[len(sides) :]
         tile = jax.random.uniform(key, (n, *(-(-side // self.times) for side in sides), *rest))
@@ -58,12 +58,12 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class ConstantStart:
-    """Every value the same: a plain grey picture."""
+    """Every value the same: a plain gray image."""
 
     value: float = 0.5
 
-    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
-        """Fill."""
+    def __call__(self, key: Array, stats: PublicStats, n: int, shape: Shape) -> Array:
+        """Return the value everywhere."""
         return jnp.full((n, *shape), self.value)
 
 
@@ -77,9 +77,9 @@ class ClassMean:
         if not self.spread >= 0:
             raise BadInput(f"spread = {self.spread}: must be at least 0")
 
-    def __call__(self, key: Array, known: Known, n: int, shape: Shape) -> Array:
-        """Look the means up."""
-        return known.class_means[known.labels] + self.spread * jax.random.normal(key, (n, *shape))
+    def __call__(self, key: Array, stats: PublicStats, n: int, shape: Shape) -> Array:
+        """Return the mean of each label, plus noise."""
+        return stats.class_means[stats.labels] + self.spread * jax.random.normal(key, (n, *shape))
 
 
 STARTS = (Uniform(), Normal(), Tiles(2), Tiles(4), ConstantStart(0.5), ClassMean())

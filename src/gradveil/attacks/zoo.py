@@ -1,4 +1,4 @@
-"""The attacks by name: each is a value, and differs from its neighbour in the parts that are named."""
+"""The attacks by name: each is a value, and differs from the one before in the parts that are named."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ GRADINV = replace(
     name="gradinv",
     distance=Cosine(),
     prior=TotalVariation(1e-4),
-    optimiser=SignedAdam(0.1),
+    optimizer=SignedAdam(0.1),
     iterations=4800,
     stop=0.0,
 )
@@ -33,7 +33,7 @@ MAP = replace(
     distance=Likelihood(),
     labels=Ordered(MatchedFilter()),
     prior=Gaussian(),
-    optimiser=Lbfgs(least_gain=0.01),
+    optimizer=Lbfgs(least_gain=0.01),
     unrolls=True,
     iterations=20,
     stop=0.0,

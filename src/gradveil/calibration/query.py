@@ -1,4 +1,4 @@
-"""A question to the accountant without any training: noise, sampling and rounds as numbers."""
+"""A query to the accountants without any training: noise, sampling and rounds as numbers."""
 
 import math
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ LEAST_SIGMA, MOST_SIGMA, LEAST_RATE = 1e-2, 1e6, 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is asked: sigma_0 (and where it decays to), B / |D_i|, T rounds of L local steps.
+    """The settings: sigma_0 (and sigma_T), B / |D_i|, T rounds of L local steps.
 
-    participations: how often the busiest client takes part, all rounds if not said. client_rate: K / N. Of batch and
-    client_size one gives the other; without both, what a whole client loses is not known.
+    participations: the most of any client, all rounds by default. client_rate: K / N. Of batch and client_size one
+    determines the other; without both, no guarantee for a whole client is known.
     """
 
     sigma: float
@@ -68,7 +68,7 @@ class Query:
             exact = self.batch / self.client_size
             if not math.isclose(exact, self.rate, rel_tol=1e-9):
                 raise BadInput(f"q = {self.rate}: is not batch / client_size = {exact:.9g}; leave one of them out")
-        if self.held > MOST_STEPS:
+        if self.records > MOST_STEPS:
             raise BadInput(
                 f"batch = {self.batch}: at q = {self.rate} a client would hold more than {MOST_STEPS} records"
             )
@@ -79,24 +79,24 @@ class Query:
             )
 
     @property
-    def held(self) -> int:
-        """How many records a client holds, 0 if neither that nor the batch is given; rounded up, which costs more."""
+    def records(self) -> int:
+        """The records of a client, 0 if neither that nor the batch is given; rounded up, which costs more."""
         if self.client_size is not None or self.batch is None:
             return self.client_size or 0
         return math.ceil(self.batch / self.rate * (1 - 1e-12))
 
     def _expected(self) -> float:
-        """Return the mean size of a batch; a half where it is not known, which is no batch."""
+        """Return the expected batch size; 0.5, which no batch has, where it is not known."""
         if self.batch is not None:
             return float(self.batch)
         return round(self.rate * self.client_size, 9) if self.client_size is not None else 0.5
 
     def _capacity(self) -> int:
         """Return the most examples that a batch can hold, 0 if that is not known."""
-        if not self.held:
+        if not self.records:
             return 0
-        largest = min(self.held, math.ceil(self._expected()))
-        return Poisson().capacities(self.held, largest)[-1] if self.sampling == "poisson" else largest
+        largest = min(self.records, math.ceil(self._expected()))
+        return Poisson().capacities(self.records, largest)[-1] if self.sampling == "poisson" else largest
 
     def _check_end(self) -> None:
         if self.sigma_end is None:
@@ -112,7 +112,7 @@ class Query:
         return decay(self.decay, self.sigma, end).sigmas(self.rounds, self.local_steps)
 
     def plain_steps(self) -> tuple[Step, ...]:
-        """Return the event as the paper counts it: T L steps at rate q, with multiplier sigma."""
+        """Return the steps as the paper counts them: T L steps at rate q, with noise multiplier sigma."""
         return grouped(self.sigmas().ravel().tolist(), self.rate)
 
     def ledger(self) -> Ledger:
@@ -133,7 +133,7 @@ class Query:
             draw=self.draw,
             expected=self._expected(),
             capacity=self._capacity(),
-            client_size=self.held,
+            client_size=self.records,
             share=False,
             example_sampling=self.sampling,
             example_rate=self.rate,
@@ -144,7 +144,7 @@ class Query:
             copies=self.copies,
             data_dependent=False,
         )
-        # Nothing is looked up by its round here, so rounds that are alike are one and the same value.
+        # Nothing is looked up by its round here, so equal rounds share one Release.
         rows = [tuple(row) for row in self.sigmas().tolist()]
         alike = {row: replace(common, sigmas=row) for row in set(rows)}
         return Ledger(

@@ -1,4 +1,4 @@
-"""Settings that meet a target epsilon, found by bisection and checked by accounting them again."""
+"""Settings that meet a target epsilon, by bisection; the result itself is accounted."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ LARGEST_SIGMA, MOST_ROUNDS, PRECISION = 1e4, 2**15, 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What must hold: epsilon at delta, for neighbours, against an adversary."""
+    """The target: epsilon at delta, under an adjacency, against an adversary."""
 
     epsilon: float
     delta: float
@@ -25,40 +25,40 @@ class Target:
         if not 0 < self.epsilon < math.inf:
             raise BadInput(f"target_epsilon = {self.epsilon}: must be a finite number above 0")
 
-    def cost(self, question: Query) -> Guarantee:
-        """Account a question against the target's adversary."""
-        return account(question.ledger(), self.delta, self.adjacency, self.threat_model)
+    def cost(self, query: Query) -> Guarantee:
+        """Return the guarantee of a query against the target's adversary."""
+        return account(query.ledger(), self.delta, self.adjacency, self.threat_model)
 
-    def met(self, question: Query) -> bool:
-        """Whether a question stays within the target."""
-        return self.cost(question).epsilon <= self.epsilon
+    def met(self, query: Query) -> bool:
+        """Whether a query stays within the target."""
+        return self.cost(query).epsilon <= self.epsilon
 
 
-def solve_sigma(question: Query, target: Target) -> Query:
+def solve_sigma(query: Query, target: Target) -> Query:
     """Find the smallest noise scale that meets the target; a decay keeps its ratio of start to end."""
-    ratio = 1.0 if question.sigma_end is None else question.sigma_end / question.sigma
+    ratio = 1.0 if query.sigma_end is None else query.sigma_end / query.sigma
 
     def at(sigma: float) -> Query:
-        return replace(question, sigma=sigma, sigma_end=None if question.sigma_end is None else sigma * ratio)
+        return replace(query, sigma=sigma, sigma_end=None if query.sigma_end is None else sigma * ratio)
 
-    # Accounting is slow where noise is small, so the search starts in the middle of what is used.
+    # Accounting is slow where noise is small, so the search starts at a usual noise scale.
     return _smallest(at, 1.0, target, "no noise scale up to 10,000 meets the target", lower=True)
 
 
-def solve_decay(question: Query, target: Target) -> Query:
+def solve_decay(query: Query, target: Target) -> Query:
     """Find the smallest sigma_0, and so the rate of decay, that meets the target with the given sigma_T."""
-    if question.decay == "constant" or question.sigma_end is None:
+    if query.decay == "constant" or query.sigma_end is None:
         raise BadInput("solve = decay: needs --decay other than constant, and --sigma-end")
-    end = question.sigma_end
+    end = query.sigma_end
     complaint = f"no sigma_0 meets the target: the last rounds at sigma_T = {end} already spend more"
-    return _smallest(lambda sigma: replace(question, sigma=max(sigma, end)), end, target, complaint)
+    return _smallest(lambda sigma: replace(query, sigma=max(sigma, end)), end, target, complaint)
 
 
-def solve_rounds(question: Query, target: Target) -> Query:
-    """Find the most rounds, up to MOST_ROUNDS, that stay within the target; who takes part does so in all of them."""
+def solve_rounds(query: Query, target: Target) -> Query:
+    """Return the query with the most rounds within the target, for a client that participates in all of them."""
 
     def at(rounds: int) -> Query:
-        return replace(question, rounds=rounds, participations=None)
+        return replace(query, rounds=rounds, participations=None)
 
     if not target.met(at(1)):
         raise RunFailed(f"not even one round stays within epsilon {target.epsilon:g}; use more noise")
@@ -74,9 +74,9 @@ def solve_rounds(question: Query, target: Target) -> Query:
 
 
 def _smallest(at: Callable[[float], Query], start: float, target: Target, complaint: str, lower: bool = False) -> Query:
-    """Bisect for the smallest sigma whose question meets the target, from a start below which to look only if `lower`.
+    """Return the query with the smallest sigma that meets the target, by bisection above `start`, or around it.
 
-    The answer itself has been accounted.
+    lower: whether to search below `start` too. The returned query itself has been accounted.
     """
     low = high = start
     while not target.met(at(high)):
@@ -92,12 +92,12 @@ def _smallest(at: Callable[[float], Query], start: float, target: Target, compla
     return at(high)
 
 
-def curve(question: Query, target: Target, points: int = 10) -> list[tuple[int, Guarantee]]:
-    """Account the first rounds at about ten points, under the schedule of the whole run."""
-    full, total = question.ledger(), question.rounds
+def curve(query: Query, target: Target, points: int = 10) -> list[tuple[int, Guarantee]]:
+    """Return the guarantee after the first rounds, at about ten points of the run."""
+    full, total = query.ledger(), query.rounds
     marks = sorted({max(1, round(total * i / points)) for i in range(1, points + 1)})
-    held = []
+    costs = []
     for mark in marks:
         part = replace(full, releases=full.releases[:mark], participations=min(full.participations, mark))
-        held.append((mark, account(part, target.delta, target.adjacency, target.threat_model)))
-    return held
+        costs.append((mark, account(part, target.delta, target.adjacency, target.threat_model)))
+    return costs

@@ -1,5 +1,6 @@
 """What `gradveil account` does: the epsilon of noise and sampling, without training anything."""
 
+from gradveil import codec
 from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
 from gradveil.accounting.threats import THREATS, guarantees, presumed
@@ -7,19 +8,22 @@ from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
 from gradveil.calibration.query import Query
 from gradveil.cli.guarantee_output import show_guarantees, show_presumed
 from gradveil.cli.output import emit_json, say, table
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import delta_of
 from gradveil.fields import whole
+from gradveil.runs.epsilon_records import GuaranteeRecord, PresumedEpsilon
 
 
 def execute(question: Query, delta: float, adjacency: str, threats: tuple[str, ...], as_json: bool) -> None:
     """Account by every accountant, and against every adversary or those named."""
     plain = plain_event(question.plain_steps(), delta)
-    held = [g.plain() for g in guarantees(question.ledger(), delta, adjacency, threats)]
-    hoped = presumed(question.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
+    held = [GuaranteeRecord.of(g) for g in guarantees(question.ledger(), delta, adjacency, threats)]
+    figures = presumed(question.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
+    hoped = [codec.decode(PresumedEpsilon, figure) for figure in figures]
     _, cost = rounded(question.plain_steps())
     if as_json:
-        return emit_json({**plain, "delta": delta, "rounding_cost": cost, "guarantees": held, "presumed": hoped})
+        told = {"guarantees": codec.record(held), "presumed": codec.record(hoped)}
+        return emit_json({**plain, "delta": delta, "rounding_cost": cost, **told})
     _show(plain, held, cost)
     show_presumed(hoped)
 
@@ -46,15 +50,15 @@ def check(delta: float, adjacency: str, threat_model: str | None) -> tuple[str, 
     """Refuse what no accountant understands; returns the threat models asked for ("client" means both)."""
     delta_of(delta)
     if adjacency not in (ADD_REMOVE, REPLACE_ONE):
-        raise BadInput(f"adjacency = {shown(adjacency)}: must be {ADD_REMOVE} or {REPLACE_ONE}")
+        raise BadInput(f"adjacency = {quoted(adjacency)}: must be {ADD_REMOVE} or {REPLACE_ONE}")
     if threat_model in (None, *THREATS):
         return () if threat_model is None else (str(threat_model),)
     if threat_model == "client":
         return ("client-central", "client-server")
-    raise BadInput(f"threat_model = {shown(threat_model)}: must be one of {', '.join(THREATS)}")
+    raise BadInput(f"threat_model = {quoted(threat_model)}: must be one of {', '.join(THREATS)}")
 
 
-def _show(plain: dict[str, float | None], held: list[dict[str, object]], cost: float) -> None:
+def _show(plain: dict[str, float | None], held: list[GuaranteeRecord], cost: float) -> None:
     meaning = {
         "base": "basic composition: the sum over steps (paper's)",
         "advanced": "advanced composition (paper's)",

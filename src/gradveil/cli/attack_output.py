@@ -1,76 +1,43 @@
-"""What an attack recovered, for the terminal and for disk: a table, a JSON record and a gallery of pictures."""
+"""What an attack recovered, for the terminal."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import typer
 
 from gradveil.cli.output import say, table
-from gradveil.leakage.attack_run import Outcome
-from gradveil.leakage.scenes import Scene
-from gradveil.reports.selection import exhibit_of, gallery_of
-from gradveil.runs import store
+from gradveil.leakage.attack_record import AttackRecord, CandidateRecord
+from gradveil.reports.attack_files import Saved
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """Where the record and the gallery went; there is no gallery of table rows or of one's own data."""
-
-    record: Path
-    gallery: Path | None
-
-
-def save(outcome: Outcome, scene: Scene, folder: Path, keep_truth: bool = False) -> Saved:
-    """Write the record, what the attack has to show for its owner alone, and the gallery of built-in pictures.
-
-    Of one's own data, what the attack shows (true records beside their copies) is only written with `keep_truth`. The
-    name ends in the digest of all settings, so that only the very same attack overwrites a record.
-    """
-    r = outcome.record
-    name = (
-        f"{Path(r['dataset']).stem[:60]}-{r['method'][:60]}-{r['surface']}-{r['view']}-{r['attack']}-round{r['round']}"
-    )
-    name = f"{name.replace('/', '_')}-{r['settings_sha256'][:12]}"
-    record, picture = folder / f"{name}.json", folder / f"{name}.png"
-    store.write_sealed(record, r)
-    if keep_truth or not scene.dataset.own:
-        exhibit_of(outcome).save(folder / f"{name}.npz")
-    if not scene.dataset.is_image or scene.dataset.own:
-        return Saved(record, None)
-    store.write(picture, gallery_of(outcome))
-    return Saved(record, picture)
-
-
-def show(record: dict[str, Any]) -> None:
+def show(record: AttackRecord, saved: Saved) -> None:
     """Print what was attacked, what came out, and where it was written."""
     say(
-        f"{record['attack']} against {record['method']} on {record['dataset']}: surface {record['surface']} "
-        f"({record['view']}), {record['setting']}, network {record['network']}, batch {record['batch']}, local steps "
-        f"{record['local_steps']}, readings {record['readings']}, sigma {record['sigma']:g}"
+        f"{record.attack} against {record.method} on {record.dataset}: surface {record.surface} "
+        f"({record.view}), {record.setting}, network {record.network}, batch {record.batch}, local steps "
+        f"{record.local_steps}, readings {record.readings}, sigma {record.sigma:g}"
     )
     table(None, ["measure", "value"], [[name, text] for name, text in _rows(record) if text])
     say(verdict(record))
-    typer.echo(f"record: {record['record']}")
-    if record["gallery"]:
-        typer.echo(f"gallery: {record['gallery']}")
+    typer.echo(f"record: {saved.record}")
+    if saved.gallery:
+        typer.echo(f"gallery: {saved.gallery}")
 
 
-def compare(records: list[dict[str, Any]]) -> None:
+def compare(records: Sequence[AttackRecord]) -> None:
     """Print one line for each surface of a run: what the attack recovered there."""
     rows = [
         [
-            f"{r['surface']} {_WHERE[r['surface']]}",
-            f"{r['batch'] * r['local_steps']}",
-            f"{r['mean_rmse']:.3f} ({r['prior_rmse']:.3f})",
-            f"{r['gain_ci'][0]:+.3f} to {r['gain_ci'][1]:+.3f}" if r["gain_ci"] else f"{r['gain']:+.3f}",
-            f"{r['label_accuracy']:.0%} ({r['label_prior']:.0%})" if r["label_accuracy"] is not None else "",
-            _picked(r["candidates"][0], r["victims"]) if r["candidates"] else "",
+            f"{r.surface} {_WHERE[r.surface]}",
+            f"{r.batch * r.local_steps}",
+            f"{r.mean_rmse:.3f} ({r.prior_rmse:.3f})",
+            f"{r.gain_ci[0]:+.3f} to {r.gain_ci[1]:+.3f}" if r.gain_ci else f"{r.gain:+.3f}",
+            f"{r.label_accuracy:.0%} ({r.label_prior:.0%})" if r.label_accuracy is not None else "",
+            _picked(r.candidates[0], r.victims) if r.candidates else "",
         ]
         for r in records
     ]
     first = records[0]
-    title = f"Attack {first['attack']} on {first['method']}, round {first['round']}, {first['victims']} victims"
+    title = f"Attack {first.attack} on {first.method}, round {first.round}, {first.victims} victims"
     table(title, ["surface", "batch", "RMSE", "gain (95%)", "labels", "out of 10"], rows)
     say(
         "In parentheses: a guess that reads no gradient. A gain above 0 means that the gradient leaked. Out of 10: how "
@@ -81,55 +48,55 @@ def compare(records: list[dict[str, Any]]) -> None:
 _WHERE = {0: "server", 1: "update", 2: "training"}
 
 
-def _rows(r: dict[str, Any]) -> list[tuple[str, str]]:
+def _rows(r: AttackRecord) -> list[tuple[str, str]]:
     def number(value: float | None, digits: int = 3) -> str:
         return "" if value is None else f"{value:.{digits}f}"
 
-    ci = r["gain_ci"]
+    ci = r.gain_ci
     rows = [
-        ("victims", str(r["victims"])),
+        ("victims", str(r.victims)),
         (
-            f"success ({r['rule_meaning'].split(':')[0]})",
-            f"{round(r['success_rate'] * r['victims'])} of {r['victims']}",
+            f"success ({r.rule_meaning.split(':')[0]})",
+            f"{round(r.success_rate * r.victims)} of {r.victims}",
         ),
-        ("RMSE", number(r["mean_rmse"], 4)),
-        ("RMSE of a guess that reads no gradient", number(r["prior_rmse"], 4)),
+        ("RMSE", number(r.mean_rmse, 4)),
+        ("RMSE of a guess that reads no gradient", number(r.prior_rmse, 4)),
         (
             "gain over that guess (95% interval)",
-            number(r["gain"], 4) + (f"  ({ci[0]:.4f} to {ci[1]:.4f})" if ci else ""),
+            number(r.gain, 4) + (f"  ({ci[0]:.4f} to {ci[1]:.4f})" if ci else ""),
         ),
-        ("PSNR in dB", number(r["mean_psnr"], 1) if r["mean_ssim"] is not None else ""),
-        ("SSIM", number(r["mean_ssim"])),
-        ("iterations / evaluations", f"{r['mean_iterations']:.1f} / {r['mean_evaluations']:.0f}"),
-        ("labels right (guessed from public data)", f"{number(r['label_accuracy'])}  ({number(r['label_prior'])})"),
-        ("true record is the nearest of 1000", number(r["identification"])),
-        ("features right", number(r["feature_accuracy"])),
-        ("features right by the most frequent values", number(r["feature_baseline"])),
-        ("restarts after NaN", str(r["diverged"]) if r["diverged"] else ""),
+        ("PSNR in dB", number(r.mean_psnr, 1) if r.mean_ssim is not None else ""),
+        ("SSIM", number(r.mean_ssim)),
+        ("iterations / evaluations", f"{r.mean_iterations:.1f} / {r.mean_evaluations:.0f}"),
+        ("labels right (guessed from public data)", f"{number(r.label_accuracy)}  ({number(r.label_prior)})"),
+        ("true record is the nearest of 1000", number(r.identification)),
+        ("features right", number(r.feature_accuracy)),
+        ("features right by the most frequent values", number(r.feature_baseline)),
+        ("restarts after NaN", str(r.diverged) if r.diverged else ""),
     ]
-    return rows + [_candidates(c, r["victims"]) for c in r["candidates"]]
+    return rows + [_candidates(c, r.victims) for c in r.candidates]
 
 
-def _candidates(c: dict[str, Any], victims: int) -> tuple[str, str]:
-    low, high = c["success_ci"]
-    bound = f", upper bound {c['bound']:.3f}" if c["bound"] is not None else ""
+def _candidates(c: CandidateRecord, victims: int) -> tuple[str, str]:
+    low, high = c.success_ci
+    bound = f", upper bound {c.bound:.3f}" if c.bound is not None else ""
     return (
-        f"true record picked out of {c['n']}",
-        f"{_picked(c, victims)}  ({low:.3f} to {high:.3f}; chance {c['chance']:g}{bound})",
+        f"true record picked out of {c.n}",
+        f"{_picked(c, victims)}  ({low:.3f} to {high:.3f}; chance {c.chance:g}{bound})",
     )
 
 
-def _picked(c: dict[str, Any], victims: int) -> str:
-    return f"{round(c['success'] * victims)} of {victims}"
+def _picked(c: CandidateRecord, victims: int) -> str:
+    return f"{round(c.success * victims)} of {victims}"
 
 
-def verdict(record: dict[str, Any]) -> str:
+def verdict(record: AttackRecord) -> str:
     """Say in a sentence whether the attack is worth anything, by our rule and by the paper's."""
-    if record["resilient"] is None:
+    if record.resilient is None:
         ours = "One victim is too few to tell the gain from chance"
-    elif record["resilient"]:
+    elif record.resilient:
         ours = "The attack is not clearly better than a guess that reads no gradient"
     else:
         ours = "The attack is better than a guess that reads no gradient"
-    theirs = "resilient" if record["resilient_by_the_papers_rule"] else "not resilient"
+    theirs = "resilient" if record.resilient_by_the_papers_rule else "not resilient"
     return f"{ours}; by the paper's rule (RMSE before clamping against 0.6) the method is {theirs}."

@@ -23,6 +23,7 @@ from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_run import Outcome
 from gradveil.leakage.scenes import Scene
 from gradveil.names import pick
+from gradveil.reports import attack_files
 from gradveil.runs import store
 from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.shorthand import Tweaks, method_named
@@ -59,11 +60,11 @@ def execute(request: AttackRequest) -> None:
         scene, mounted = replace(scene, told_labels=True), _with_labels(mounted)
     outcome = carry_out(scene, mounted, scenes.counted(scene, request.victims), request.rule, request.seed)
     usual = Path("runs") / "attacks" if request.run is None else request.run / "attacks"
-    saved = attack_output.save(outcome, scene, request.out or usual, request.keep_truth)
-    record = outcome.record | {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
+    saved = attack_files.save(outcome, scene, request.out or usual, request.keep_truth)
     if request.as_json:
-        return emit_json(record)
-    attack_output.show(record)
+        places = {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
+        return emit_json(outcome.record.plain() | places)
+    attack_output.show(outcome.record, saved)
 
 
 def _trained(request: AttackRequest, surface: Surface) -> Scene:

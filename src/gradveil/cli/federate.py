@@ -165,7 +165,7 @@ def node(
     from gradveil import codec
     from gradveil.cli import federate_steps
     from gradveil.data.sources import locate
-    from gradveil.deployment.node import NODE, NodeSettings, Site
+    from gradveil.deployment.node import NODE, Node, NodeSettings
     from gradveil.engines.flower.commands import NodePlaces
     from gradveil.runs import store
 
@@ -184,12 +184,12 @@ def node(
     places = NodePlaces(
         federate_steps.existing("ca", ca), federate_steps.existing("key", key), state.resolve(), server, runtime_port
     )
-    site = Site.open(settings)
+    opened = Node.open(settings)
     store.write_json(places.state / NODE, codec.encode(settings))
     if show:
         return federate_steps.show_node(places)
     federate_steps.say(
-        f"{site.dataset.name}: {len(site.dataset.train)} examples to train on; {site.policy.described()}"
+        f"{opened.dataset.name}: {len(opened.dataset.train)} examples to train on; {opened.policy.described()}"
     )
     federate_steps.tend(places, retry)
 

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from gradveil import codec
-from gradveil.cli import report_steps, run_summary
+from gradveil import codec, pipeline
+from gradveil.cli import run_summary
 from gradveil.cli.output import emit_json
 from gradveil.cli.run_steps import plans_from
 from gradveil.deployment.policy import STRICT
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.runs import store
+from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.runs.shorthand import Tweaks
 
 if TYPE_CHECKING:
@@ -131,10 +132,10 @@ def demonstrate(dataset: str, federation: "Federation", folder: Path, as_json: b
     from gradveil.deployment.local import local
 
     with _terminated(), local(federation.nodes, dataset, STRICT, federation.data_dir) as here:
-        supervisor.open_server(here.hands, here.server, federation.nodes, say)
+        supervisor.open_server(here.crew, here.server, federation.nodes, say)
         for name in federation.nodes:
             here.start_node(name)
-        _train(here.hands, here.server, folder)
+        _train(here.crew, here.server, folder)
     _conclude(folder, as_json)
 
 
@@ -155,23 +156,24 @@ def _train(hands: "Crew", places: "ServerPlaces", folder: Path) -> None:
         say(_told(line))
 
 
-def _told(line: dict[str, Any]) -> str:
+def _told(line: RoundLine) -> str:
     """Say in a line how a round went, node by node."""
-    nodes = line["nodes"]
-    each = [f"{name} {seconds:.1f} s" for name, seconds in nodes["seconds"].items()]
-    each += [f"{name} missing ({fault})" for name, fault in nodes["missing"].items()]
-    crossed = f"{nodes['bytes_down'] / 1e6:.2f} MB down, {nodes['bytes_up'] / 1e6:.2f} MB up"
-    return f"round {line['round'] + 1}: {run_summary.note(line)}; {', '.join(each)}; {crossed}"
+    said = [f"round {line.round + 1}: {run_summary.note(line)}"]
+    if (nodes := line.nodes) is not None:
+        each = [f"{name} {seconds:.1f} s" for name, seconds in nodes.seconds.items()]
+        each += [f"{name} missing ({fault})" for name, fault in nodes.missing.items()]
+        said += [", ".join(each), f"{nodes.bytes_down / 1e6:.2f} MB down, {nodes.bytes_up / 1e6:.2f} MB up"]
+    return "; ".join(said)
 
 
 def _conclude(folder: Path, as_json: bool) -> None:
-    from gradveil.deployment.conductor import taken_up
+    from gradveil.deployment.conductor import open_run
 
-    report_steps.write([folder], folder / report_steps.REPORT)
-    result = store.read_json(folder / store.RESULT)
+    pipeline.report([folder], folder / pipeline.REPORT)
+    result = store.read_record(folder / store.RESULT, RunResult)
     if as_json:
-        return emit_json(result | {"beside": []})
-    run_summary.show([taken_up(None, folder)], [result])
+        return emit_json(result.plain() | {"beside": []})
+    run_summary.show([open_run(None, folder)], [result])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import typer
 
 from gradveil.__about__ import __version__
 from gradveil.cli.verbs import Verbs
-from gradveil.errors import BadInput, RunFailed, machine_errors, shown
+from gradveil.errors import BadInput, RunFailed, machine_errors, quoted
 
 app = typer.Typer(
     cls=Verbs,
@@ -65,7 +65,7 @@ def _refuse_unprintable(arguments: list[str]) -> None:
     """Refuse words that neither a file name nor a plan can hold: NUL, and bytes that are not UTF-8."""
     for word in arguments:
         if "\0" in word or any(0xD800 <= ord(letter) < 0xE000 for letter in word):
-            raise BadInput(f"{shown(word)}: an argument must be text in UTF-8 without NUL")
+            raise BadInput(f"{quoted(word)}: an argument must be text in UTF-8 without NUL")
 
 
 def _refuse(error: Any) -> int:

@@ -4,12 +4,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
 from gradveil.cli import run_summary
+from gradveil.runs.epsilon_records import GuaranteeRecord
+from gradveil.runs.run_records import RoundLine
 
 COMPILING = "compiling the first round"
 
@@ -25,22 +26,22 @@ class Pace:
     rounds: int
     first: float | None = None
     measured: int = 0
-    spent: dict[str, Any] | None = None
+    spent: GuaranteeRecord | None = None
 
-    def after(self, line: dict[str, Any], now: float) -> str:
+    def after(self, line: RoundLine, now: float) -> str:
         """Say how things stand after a round that ended now, in seconds: time left, accuracy and epsilon so far."""
-        self.spent = line["spent"] or self.spent
-        note = run_summary.note(line | {"spent": self.spent})
+        self.spent = line.spent or self.spent
+        note = run_summary.note(replace(line, spent=self.spent))
         if self.first is None:
             self.first = now
             return f"measuring, {note}"
         self.measured += 1
         return f"{clock(self._to_come(line) * (now - self.first) / self.measured)} left, {note}"
 
-    def _to_come(self, line: dict[str, Any]) -> int:
+    def _to_come(self, line: RoundLine) -> int:
         """Return how many rounds are left; a budget may allow fewer than the plan."""
-        planned = self.rounds - int(line["round"]) - 1
-        return planned if line["rounds_left"] is None else min(planned, int(line["rounds_left"]))
+        planned = self.rounds - line.round - 1
+        return planned if line.rounds_left is None else min(planned, line.rounds_left)
 
 
 def clock(seconds: float) -> str:
@@ -56,7 +57,7 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def training(label: str, rounds: int, done: int) -> Iterator[Callable[[dict[str, Any]], None]]:
+def training(label: str, rounds: int, done: int) -> Iterator[Callable[[RoundLine], None]]:
     """Show a bar of rounds, only on a terminal; gives a function that is told the line of each round."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

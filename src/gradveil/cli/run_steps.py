@@ -1,84 +1,64 @@
 """What `gradveil run` does: train a plan from options, a TOML file or a checkpoint, attack it and report."""
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 import typer
 
-from gradveil import codec
-from gradveil.cli import attack_output, report_steps, run_progress, run_resume, run_story, run_summary
+from gradveil import codec, pipeline
+from gradveil.cli import attack_output, run_resume, run_story, run_summary
 from gradveil.cli.guarantee_output import show_guarantees
 from gradveil.cli.loading import load
-from gradveil.cli.output import bar, doing, emit_json
+from gradveil.cli.output import doing, emit_json
 from gradveil.cli.round_numbers import rounds_from
+from gradveil.cli.run_display import RunDisplay
 from gradveil.cli.run_request import RunRequest
 from gradveil.data.dataset import Dataset
-from gradveil.data.sources import locate
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
-from gradveil.fields import settle_given
-from gradveil.leakage.self_attack import ROUND, VICTIMS, attack_run
-from gradveil.privacy.method import Method
-from gradveil.runs import demo, runner, store
+from gradveil.pipeline import PlannedRun, RunOutcomes
+from gradveil.runs import store
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.estimate import estimate
-from gradveil.runs.presets import chosen, resolve
-from gradveil.runs.runner import Options, Run
-from gradveil.runs.shorthand import Tweaks, divided, method_named
-from gradveil.surface import Surface
+from gradveil.runs.resolving import resolved
+from gradveil.runs.runner import Options
+from gradveil.runs.shorthand import Tweaks, divided
 
 
 def execute(request: RunRequest) -> None:
     """Train a plan from its first round, resume a run, or say what a plan would take."""
-    watch = rounds_from(request.watch)
-    options = Options(
-        engine=request.engine, watch=watch | ({ROUND} if request.attack else set()), resume=request.resume
-    )
+    options = Options(engine=request.engine, watch=rounds_from(request.watch), resume=request.resume)
     if request.resume:
-        return _resume(request, options, watch)
+        return _resume(request, options)
     given, tweaks = divided(request.settings)
     plans = plans_from(request.plan_file, given, tweaks, request.data_dir)
-    run_resume.refuse_unreached(options.watch, plans[0])
+    pipeline.refuse_unreached(options.watch, plans[0])
     if request.dry_run:
         return _dry_run(plans[0], request.data_dir, options, request.as_json)
-    folders = _folders(plans, request.out)
-    runs = [_prepared(p, f, request.data_dir, options) for p, f in zip(plans, folders, strict=True)]
-    _finish(runs, request.as_json, len(plans) > 1 if request.attack is None else request.attack, request.keep_truth)
+    load = partial(_loaded, request.data_dir)
+    jobs = [PlannedRun(p, load(p), f, options) for p, f in zip(plans, _folders(plans, request.out), strict=True)]
+    _carry_out(jobs, request)
 
 
-def _resume(request: RunRequest, options: Options, watch: frozenset[int]) -> None:
+def _resume(request: RunRequest, options: Options) -> None:
     named = {f"--{name.replace('_', '-')}": value for name, value in request.settings.items() if name != "rounds"}
     run_resume.refuse_beside({"PLAN.toml": request.plan_file, **named, "--dry-run": request.dry_run})
     folders = run_resume.folders_of(request.out)
-    attacked = len(folders) > 1 if request.attack is None else request.attack
-    rounds = request.settings.get("rounds")
-    runs = [run_resume.taken_up(f, request.data_dir, options, rounds, watch, request.attack is True) for f in folders]
-    _finish(runs, request.as_json, attacked, request.keep_truth)
+    changes: dict[str, Any] = {"rounds": request.settings.get("rounds"), "attack": request.attack is True}
+    load = partial(_loaded, request.data_dir)
+    _carry_out([pipeline.resumed(folder, options, load=load, **changes) for folder in folders], request)
+
+
+def _loaded(data_dir: Path | None, plan: Plan) -> Dataset:
+    return load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
 
 
 def plans_from(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
     """Resolve the plan, or the three plans of the demonstration if nothing says what to train."""
-    from_file = _plan_file(path) if path is not None else {}
-    shown = path is None and not {"dataset", "method"} & given.keys()
-    name = locate(given.pop("dataset", from_file.pop("dataset", "digits")))
-    method = given.pop("method", from_file.pop("method", "fed-cdp"))
-    changes = codec.decode_given(Plan, from_file) | settle_given(Plan, given)
-    loading = {key: changes[key] for key in ("target", "train_all") if key in changes}
-    data = load(name, data_dir=data_dir, **loading)
-    if not shown:
-        return [resolve(name, data, tweaks.of(_method(method, data)), changes)]
-    trio = [chosen(m, data) for m in demo.METHODS]
-    return [resolve(name, data, m if m.noise.silent else tweaks.of(m), changes) for m in trio]
-
-
-def _method(named: Any, data: Dataset) -> Method:
-    """Read a method from its name, fitted to the dataset, or from the table of a plan file, as it stands there."""
-    if isinstance(named, str):
-        return chosen(method_named(named), data)
-    method: Method = codec.decode(Method, named, "method")
-    return method
+    return resolved(_plan_file(path) if path is not None else {}, given, tweaks, partial(load, data_dir=data_dir))
 
 
 def _plan_file(path: Path) -> dict[str, Any]:
@@ -100,64 +80,38 @@ def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
     return [out or Path("runs") / f"{Path(plans[0].dataset).stem}-{plans[0].method.name}-{stamp}"]
 
 
-def _prepared(plan: Plan, folder: Path, data_dir: Path | None, options: Options) -> Run:
-    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
-    with doing(f"preparing {plan.method.name}"):
-        return runner.prepare(plan, data, folder, options)
-
-
-def _finish(runs: list[Run], as_json: bool, attack: bool, keep_truth: bool) -> None:
-    """Train what is left of each run and show what came out; the first run is the one that is reported.
-
-    The demonstration, and whoever asks for it, attacks each run afterwards.
-    """
-    place = runs[0].folder.parent if len(runs) > 1 else runs[0].folder
-    results = [_train(one, place) for one in runs]
-    found = [_attack(one, keep_truth) for one in runs] if attack else []
-    with doing("writing the report"):
-        pages = _report([one.folder for one in runs])
-    if as_json:
-        results = [r | {"report": str(page)} for r, page in zip(results, pages, strict=False)]
-        results = [r | {"attacks": f} for r, f in zip(results, found, strict=True)] if attack else results
-        return emit_json(results[0] | {"beside": results[1:]})
-    if len(runs) > 1:
-        return run_story.show([one.folder for one in runs], pages[-1])
-    run_summary.show(runs, results)
-    if attack:
-        attack_output.compare(found[0])
-    typer.echo(f"report: {pages[-1]}")
-
-
-def _report(folders: list[Path]) -> list[Path]:
-    """Write the page of every run, and for several one that compares them."""
-    pages = [report_steps.write([folder], folder / report_steps.REPORT) for folder in folders]
-    return pages + ([report_steps.write(folders, folders[0].parent / report_steps.REPORT)] if len(folders) > 1 else [])
-
-
-def _attack(one: Run, keep_truth: bool) -> list[dict[str, Any]]:
-    """Attack a finished run at all surfaces; the records go into its folder."""
-    with bar(f"attacking {one.plan.method.name}", len(Surface) * VICTIMS, 0) as advance:
-        advance("compiling", 0)
-        records = []
-        for scene, outcome in attack_run(one.folder, one.plan, one.dataset, lambda victim: advance("")):
-            attack_output.save(outcome, scene, one.folder / "attacks", keep_truth)
-            records.append(outcome.record)
-    return records
-
-
-def _train(one: Run, place: Path) -> dict[str, Any]:
-    """Train what is left of a run; `place` is what --resume is to be given after an interrupt."""
-    with run_progress.training(one.plan.method.name, one.plan.rounds, one.state.round) as tell:
+def _carry_out(jobs: list[PlannedRun], request: RunRequest) -> None:
+    """Train, attack and report; the demonstration, and whoever asks for it, attacks each run afterwards."""
+    attack = len(jobs) > 1 if request.attack is None else request.attack
+    place = jobs[0].folder.parent if len(jobs) > 1 else jobs[0].folder
+    with RunDisplay() as display:
         try:
-            for line in runner.proceed(one):
-                tell(line)
+            done = pipeline.run_all(jobs, attack=attack, keep_truth=request.keep_truth, progress=display)
         except KeyboardInterrupt:
+            if display.rounds_done is None:
+                raise
             typer.echo(
-                f"gradveil: stopped after round {one.state.round}; continue with: gradveil run --resume --out {place}",
+                f"gradveil: stopped after round {display.rounds_done}; continue with: gradveil run --resume --out "
+                f"{place}",
                 err=True,
             )
             raise typer.Exit(130) from None
-    return runner.conclude(one)
+    _show(done, attack, request.as_json)
+
+
+def _show(done: RunOutcomes, attack: bool, as_json: bool) -> None:
+    """Show what came out; the first run is the one that is reported."""
+    if as_json:
+        told = [one.result.plain() | {"report": str(one.page)} for one in done.each]
+        if attack:
+            told = [t | {"attacks": codec.record(one.attacks)} for t, one in zip(told, done.each, strict=True)]
+        return emit_json(told[0] | {"beside": told[1:]})
+    if len(done.each) > 1 and done.page is not None:
+        return run_story.show([one.run.folder for one in done.each], done.page)
+    run_summary.show([one.run for one in done.each], [one.result for one in done.each])
+    if attack:
+        attack_output.compare(done.each[0].attacks)
+    typer.echo(f"report: {done.page}")
 
 
 def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool) -> None:
@@ -166,7 +120,7 @@ def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool)
         expected = estimate(plan, data, options)
     budget = Budget(plan, data, expected.copies)
     forecast = budget.all_guarantees(plan.rounds, expected_participations(plan))
-    answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": forecast}
+    answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": codec.record(forecast)}
     if as_json:
         return emit_json(answer)
     typer.echo(tomli_w.dumps(answer["plan"]))

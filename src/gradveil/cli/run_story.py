@@ -1,7 +1,6 @@
 """The demonstration as one story: what leaks, what protection costs, what it guarantees against whom, and the page."""
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -9,12 +8,13 @@ from gradveil.cli.guarantee_output import show_guarantees
 from gradveil.cli.output import console, say, table
 from gradveil.cli.run_picture import side_by_side
 from gradveil.cli.run_summary import right
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reports import evidence, words
 from gradveil.reports.evidence import Evidence, Shown
+from gradveil.runs.run_records import RunResult
 
 EXAMPLE = 2
 """The surface of the story: local training, where gradients say most."""
-Record = dict[str, Any]
 
 
 def show(folders: list[Path], page: Path) -> None:
@@ -31,12 +31,12 @@ def show(folders: list[Path], page: Path) -> None:
 
 def _show_leak(bare: Evidence, protected: Evidence, open_: Shown, shut: Shown) -> None:
     """Show the first attacked record and its two reconstructions, then how many of all victims were reconstructed."""
-    n, method = open_.record["victims"], protected.method
+    n, method = open_.record.victims, protected.method
     say("WHAT LEAKS: an attacker who reads gradients in training rebuilds the data.")
     _show_record(protected, open_, shut)
     say(
         f"Rebuilt (RMSE at most 0.1): {_successes(open_.record)} victims without protection, {_successes(shut.record)} "
-        f"under {method} (noisy gradient of {shut.record['batch']} records). Picked out of 10 candidates: "
+        f"under {method} (noisy gradient of {shut.record.batch} records). Picked out of 10 candidates: "
         f"{_picked(open_.record)} without, {_picked(shut.record)} under {method}, {n / 10:g} of {n} by chance."
     )
 
@@ -60,35 +60,35 @@ def _show_record(protected: Evidence, open_: Shown, shut: Shown) -> None:
         )
 
 
-def _successes(record: Record) -> str:
-    return right(record["success_rate"], record["victims"])
+def _successes(record: AttackRecord) -> str:
+    return right(record.success_rate, record.victims)
 
 
-def _picked(record: Record) -> str:
-    return right(record["candidates"][0]["success"], record["victims"]) if record["candidates"] else "not tried"
+def _picked(record: AttackRecord) -> str:
+    return right(record.candidates[0].success, record.victims) if record.candidates else "not tried"
 
 
 def _show_cost(runs: list[Evidence]) -> None:
     """Print the accuracy of every run as k of n, beside that of the most frequent class."""
     results = [run.result for run in runs if run.result is not None]
-    rows = [[run["method"], right(run["accuracy"], run["test_examples"]), _percent(run)] for run in results]
-    baseline, n = results[0]["majority_baseline"], results[0]["test_examples"]
+    rows = [[run.method, right(run.accuracy, run.test_examples), _percent(run)] for run in results]
+    baseline, n = results[0].majority_baseline, results[0].test_examples
     rows.append(["majority-class baseline", right(baseline, n), f"{baseline:.1%}"])
     typer.echo("")
     table("WHAT PROTECTION COSTS: accuracy on test examples", ["method", "right", "accuracy (95% interval)"], rows)
 
 
-def _percent(result: Record) -> str:
-    low, high = result["accuracy_interval"]
-    return f"{result['accuracy']:.1%} ({low:.1%} to {high:.1%})"
+def _percent(result: RunResult) -> str:
+    low, high = result.accuracy_interval
+    return f"{result.accuracy:.1%} ({low:.1%} to {high:.1%})"
 
 
 def _show_guarantee(protected: Evidence, others: list[Evidence]) -> None:
     typer.echo("")
-    held = [] if protected.result is None else protected.result["guarantees"]
+    held = () if protected.result is None else protected.result.guarantees
     show_guarantees(f"WHAT IS GUARANTEED by {protected.method}", held)
     for run in others:
-        if run.guarantee is not None and not run.guarantee["finite"]:
+        if run.guarantee is not None and not run.guarantee.finite:
             say(f"{run.method}: no finite epsilon. {words.reason(run.guarantee)}")
-    if protected.guarantee is not None and protected.guarantee["noise_source"] == "seeded":
+    if protected.guarantee is not None and protected.guarantee.noise_source == "seeded":
         say("Noise is seeded here, to be repeatable; for real data use --noise-source secret.")

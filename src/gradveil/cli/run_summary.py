@@ -1,15 +1,14 @@
 """What a finished run says to a person, in at most 25 lines."""
 
-from typing import Any
-
 import typer
 
 from gradveil.cli.guarantee_output import show_guarantees, show_presumed
 from gradveil.cli.output import say
+from gradveil.runs.epsilon_records import PaperAccount
 from gradveil.runs.estimate import Estimate
+from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.runs.runner import Run
 
-Record = dict[str, Any]
 STOPPED = {
     "rounds": "all rounds are done",
     "budget": "the next round would exceed the privacy budget",
@@ -17,25 +16,25 @@ STOPPED = {
 }
 
 
-def show(runs: list[Run], results: list[Record]) -> None:
+def show(runs: list[Run], results: list[RunResult]) -> None:
     """Print for each run its accuracy, its guarantees, what they assume, and where it is."""
     for one, result in zip(runs, results, strict=True):
         say(accuracy(result))
         say(_ended(one, result))
-        show_guarantees(f"Guarantees of {result['method']}", result["guarantees"])
-        show_presumed(result["presumed"])
+        show_guarantees(f"Guarantees of {result.method}", result.guarantees)
+        show_presumed(result.presumed)
         for sentence in (*_privacy(one, result), *_remarks(one, result)):
             say(sentence)
-        typer.echo(f"run folder: {result['run_dir']}")
+        typer.echo(f"run folder: {result.run_dir}")
 
 
-def accuracy(result: Record) -> str:
+def accuracy(result: RunResult) -> str:
     """Say how many test examples are right, and how many a constant answer would get right."""
-    n, (low, high) = result["test_examples"], result["accuracy_interval"]
+    n, (low, high) = result.test_examples, result.accuracy_interval
     return (
-        f"{result['method']} on {result['dataset']}: {right(result['accuracy'], n)} test examples right "
-        f"({result['accuracy']:.1%}, 95% interval {low:.1%} to {high:.1%}); majority-class baseline: "
-        f"{right(result['majority_baseline'], n)}."
+        f"{result.method} on {result.dataset}: {right(result.accuracy, n)} test examples right "
+        f"({result.accuracy:.1%}, 95% interval {low:.1%} to {high:.1%}); majority-class baseline: "
+        f"{right(result.majority_baseline, n)}."
     )
 
 
@@ -44,48 +43,48 @@ def right(share: float, n: int) -> str:
     return f"{round(share * n)} of {n}"
 
 
-def _ended(one: Run, result: Record) -> str:
-    why = STOPPED.get(result["stopped_because"], result["stopped_because"])
-    done = f"Stopped after {result['rounds']} rounds ({result['seconds']:.1f} s): {why}"
-    if result["stopped_because"] != "budget":
+def _ended(one: Run, result: RunResult) -> str:
+    why = STOPPED.get(str(result.stopped_because), result.stopped_because)
+    done = f"Stopped after {result.rounds} rounds ({result.seconds:.1f} s): {why}"
+    if result.stopped_because != "budget":
         return f"{done}."
     limit = f"epsilon {one.plan.max_epsilon:g} by {one.plan.accountant} against {one.plan.threat_model}"
     return f"{done} of {limit}."
 
 
-def note(line: Record) -> str:
+def note(line: RoundLine) -> str:
     """Say in a few words how a round went: accuracy, epsilon so far against whom, and rounds that the budget allows."""
-    spent, left = line["spent"], line["rounds_left"]
-    said = [f"accuracy {line['accuracy']:.3f}"]
-    if spent is not None and spent["finite"]:
-        said.append(f"epsilon {spent['epsilon']:.2f} ({spent['threat_model']})")
+    spent, left = line.spent, line.rounds_left
+    said = [f"accuracy {line.accuracy:.3f}"]
+    if spent is not None and spent.epsilon is not None:
+        said.append(f"epsilon {spent.epsilon:.2f} ({spent.threat_model})")
     if left is not None:
         said.append(f"budget for {left} more rounds")
     return ", ".join(said)
 
 
-def _privacy(one: Run, result: Record) -> list[str]:
+def _privacy(one: Run, result: RunResult) -> list[str]:
     """Say which epsilon to report and what it assumes, and the paper's figure under its own name."""
-    quoted = next(g for g in result["guarantees"] if g["threat_model"] == one.plan.threat_model)
+    quoted = result.guarantee(one.plan.threat_model)
     sentences = []
-    if quoted["finite"]:
+    if quoted.epsilon is not None:
         sentences.append(
-            f"Report epsilon {quoted['epsilon']:.3g} at delta {quoted['delta']:g} for one {quoted['unit']} against "
-            f"{quoted['threat_model']} ({quoted['sampling']}; at most {result['max_participations']} participations). "
-            f"{' '.join(quoted['caveats'])}"
+            f"Report epsilon {quoted.epsilon:.3g} at delta {quoted.delta:g} for one {quoted.unit} against "
+            f"{quoted.threat_model} ({quoted.sampling}; at most {result.max_participations} participations). "
+            f"{' '.join(quoted.caveats)}"
         )
-    paper = result["as_the_paper_accounts"]
-    if paper.get("moments") is not None:
-        sentences.append(f"{paper['label'].capitalize()}: epsilon {paper['moments']:.3g} (moments accountant).")
+    paper = result.as_the_paper_accounts
+    if isinstance(paper, PaperAccount) and paper.moments is not None:
+        sentences.append(f"{paper.label.capitalize()}: epsilon {paper.moments:.3g} (moments accountant).")
     return sentences
 
 
-def _remarks(one: Run, result: Record) -> list[str]:
+def _remarks(one: Run, result: RunResult) -> list[str]:
     remarks = [f"About {one.dataset.name}: {note}" for note in one.dataset.notes]
     if one.budget.copies > 1:
         remarks.append(f"Some records are held by {one.budget.copies} clients; epsilon counts each copy.")
-    if result["suggested_clip"]:
-        low, high = result["suggested_clip"]
+    if result.suggested_clip:
+        low, high = result.suggested_clip
         remarks.append(f"By the paper's rule of thumb the clipping bound C would be {low:.1f} to {high:.1f}.")
     return remarks
 

@@ -15,7 +15,7 @@ from gradveil.cli.output import bar, draw, emit_json, say
 from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.names import pick
-from gradveil.reports.selection import gallery_of
+from gradveil.reports.exhibits import gallery_of
 from gradveil.reproduction import claims
 from gradveil.reproduction.attack_tables import FIGURES
 from gradveil.reproduction.cell import REASONS, Agreement, FilledCell, Table, counts
@@ -128,11 +128,11 @@ def _write_pictures(folder: Path, name: str, cells: list[FilledCell], driver: Dr
 
 def _facts(scale: Scale, seeds: int) -> dict[str, str]:
     environment = store.environment()
-    versions = ", ".join(f"{name} {number}" for name, number in environment["packages"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in environment.packages.items())
     return {
         "date": date.today().isoformat(),
-        "machine": f"{environment['system']} {environment['machine']}, devices {', '.join(environment['devices'])}",
-        "versions": f"Python {environment['python']}, {versions}",
+        "machine": f"{environment.system} {environment.machine}, devices {', '.join(environment.devices)}",
+        "versions": f"Python {environment.python}, {versions}",
         "scale": f"{scale.name}: {SCALES[scale.name].described()}",
         "seeds": f"{seeds}, and three for what is trained as the paper does",
         "records": "of this call and of earlier ones that were given the same folder",

@@ -14,12 +14,12 @@ def worker(
     runtime: Annotated[str, typer.Option(help="host:port of the SuperNode.")],
 ) -> None:
     """Train for the SuperNode of this host; `federate node` starts it."""
-    from gradveil.deployment.node import NODE, NodeSettings, Site
+    from gradveil.deployment.node import NODE, Node, NodeSettings
     from gradveil.engines.flower import worker as executor
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     secret = state / "superexec.secret"
     if not secret.exists():
         raise BadInput(f"state = {str(state)!r}: no node was set up there; `gradveil federate node` does that")
-    site = Site.open(NodeSettings.read(state / NODE))
-    executor.serve(runtime, secret.read_bytes(), site.handle)
+    node = Node.open(NodeSettings.read(state / NODE))
+    executor.serve(runtime, secret.read_bytes(), node.handle)

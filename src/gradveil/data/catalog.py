@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One accepted form of a file: its name and what `algorithm` must answer about its content.
+    """One accepted form of a file: its name and the `expected` result of `algorithm` on its content.
 
     `algorithm` is "sha1" or "sha256" over the whole file, or "counts" where copies may differ by a rounding of
     pixels and the check is the number of images and people.

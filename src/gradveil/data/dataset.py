@@ -1,4 +1,4 @@
-"""A dataset: what is trained on, what is held out, and what is known about it without looking at a record."""
+"""A dataset: its splits, and public facts about it."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 UNCOVERED = "were taken from the private records themselves, which no epsilon here covers."
-"""How every caveat of a dataset ends: what precedes it would be another if one record were another."""
+"""How every caveat of a dataset ends: what precedes it depends on the records."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One feature of a table and its places start..stop-1 in a row: a number has one, a choice has one a level."""
+    """One feature of a table and its values start..stop-1 in a row: a number has one, a category one per level."""
 
     name: str
     start: int
@@ -45,9 +45,9 @@ class Dataset:
     `validation` is a split held out of training for choosing settings (None where the paper has none);
     `test` is what accuracies are reported on. `own` marks a user's own data, for which noise is secret by
     default and true records are not shown. `notes` are sentences for the user (missing values, scaling). `features`
-    says which places of a table row belong together; empty for pictures. `caveats` are sentences that belong first to
-    every guarantee of a model trained on it: what was taken from the records without noise. None where scaling and
-    classes are public constants.
+    says which values of a table row belong together; empty for images. `caveats` are sentences that come first in every
+    guarantee of a model trained on it: what was taken from the records without noise. Empty where scaling and classes
+    are public constants.
     """
 
     name: str
@@ -71,12 +71,12 @@ class Dataset:
         return len(self.shape) == 3
 
     def majority_baseline(self) -> float:
-        """Test accuracy of always answering the most frequent class of the training split."""
+        """Return the test accuracy of always predicting the majority class of the training split."""
         counts = np.bincount(self.train.y, minlength=len(self.classes))
         return float(np.mean(self.test.y == np.argmax(counts)))
 
     def digest(self) -> str:
-        """SHA-256 over all splits, so that a run folder knows which data it saw."""
+        """Return the SHA-256 over all splits, by which a run folder identifies its data."""
         running = hashlib.sha256()
         for split in (self.train, self.validation, self.test):
             for array in (split.x, split.y) if split is not None else ():
@@ -86,5 +86,5 @@ class Dataset:
 
 
 def readable(x: Any) -> Any:
-    """Turn stored examples (NumPy or JAX) into what a model reads: bytes become x / 255, numbers stay."""
+    """Return stored examples (NumPy or JAX) as a model reads them: bytes become x / 255, numbers stay."""
     return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x

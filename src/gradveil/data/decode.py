@@ -76,7 +76,7 @@ def to_lfw(images: Array, labels: Array, names: Iterable[str]) -> bytes:
 
 
 def lfw_counts(content: bytes) -> str:
-    """Say what the archive of faces holds, in the words in which the catalog says what it must hold."""
+    """Return what the archive of faces holds, in the words of the catalog's `expected`."""
     try:
         images, labels, names = lfw(content)
     except (OSError, ValueError, KeyError, IndexError, EOFError, zipfile.BadZipFile):

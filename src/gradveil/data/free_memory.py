@@ -1,4 +1,4 @@
-"""How much memory there is, and the refusal of data that would need more."""
+"""The memory of this process, and the refusal of data that needs more."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ def available() -> int:
 
 
 def refuse_beyond(needed: int, what: str, advice: str) -> None:
-    """Refuse `what` if it needs more bytes than there are; the sentence has both numbers and says what to do."""
-    there = available()
-    if needed > there:
+    """Raise BadInput if `what` needs more bytes than this process may use; the sentence has both numbers and advice."""
+    limit = available()
+    if needed > limit:
         raise BadInput(
-            f"{what} needs about {needed / 1e9:.3g} GB of memory, and this process may use {there / 1e9:.3g} GB: "
+            f"{what} needs about {needed / 1e9:.3g} GB of memory, and this process may use {limit / 1e9:.3g} GB: "
             f"{advice}"
         )
 

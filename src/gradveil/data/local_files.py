@@ -1,4 +1,4 @@
-"""Where the files of a dataset are looked for, how they are checked, and how they are written whole or not at all."""
+"""The local folders of datasets: finding their files, checking them, and writing them atomically."""
 
 import hashlib
 import os
@@ -22,7 +22,7 @@ def cache_folder() -> Path:
 
 
 def folders(data_dir: Path | None) -> tuple[Path, ...]:
-    """Return the local places in order: `data_dir` or else GRADVEIL_DATA, then the cache."""
+    """Return the local folders in order: `data_dir` or else GRADVEIL_DATA, then the cache."""
     if data_dir is not None and not data_dir.is_dir():
         raise BadInput(f"the data folder {data_dir} does not exist or is not a folder")
     named = str(data_dir or os.environ.get("GRADVEIL_DATA") or "")
@@ -32,29 +32,29 @@ def folders(data_dir: Path | None) -> tuple[Path, ...]:
 def present(source: Source, folder: Path) -> Iterator[tuple[Form, Path | None]]:
     """Yield for each file of the dataset the form found in `folder` and its path, or the first form and None."""
     for forms in source.files:
-        found = [(form, folder / source.name / form.name) for form in forms]
-        yield next(((form, path) for form, path in found if path.is_file()), (forms[0], None))
+        candidates = [(form, folder / source.name / form.name) for form in forms]
+        yield next(((form, path) for form, path in candidates if path.is_file()), (forms[0], None))
 
 
 def holding(source: Source, data_dir: Path | None) -> Path | None:
-    """Return the first local place that holds every file of the dataset, or None."""
-    places = (folder for folder in folders(data_dir) if all(path for _, path in present(source, folder)))
-    return next((folder / source.name for folder in places), None)
+    """Return the first local folder that holds every file of the dataset, or None."""
+    complete = (folder for folder in folders(data_dir) if all(path for _, path in present(source, folder)))
+    return next((folder / source.name for folder in complete), None)
 
 
 def fingerprint(form: Form, content: bytes) -> str:
-    """Answer about the content what `form.expected` states."""
+    """Return the digest or count of the content that `form.expected` states."""
     if form.algorithm == "counts":
         return decode.lfw_counts(content)
     return hashlib.new(form.algorithm, content, usedforsecurity=False).hexdigest()
 
 
-def check(form: Form, content: bytes, place: str) -> bytes:
-    """Return the content if it is what it must be; otherwise refuse it, naming the place and both digests."""
+def check(form: Form, content: bytes, name: str) -> bytes:
+    """Return the content if it is the published one; otherwise BadInput with its name and both digests."""
     actual = fingerprint(form, content)
     if actual != form.expected:
         raise BadInput(
-            f"{place} is not the published file: its {form.algorithm} is {actual} where {form.expected} is expected"
+            f"{name} is not the published file: its {form.algorithm} is {actual} where {form.expected} is expected"
         )
     return content
 

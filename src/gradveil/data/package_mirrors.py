@@ -19,7 +19,7 @@ from gradveil.data.catalog import Source
 
 Files = Iterator[tuple[str, bytes]]
 
-# A client that stands still this long (seconds) is given up.
+# Seconds after which a client is stopped.
 _LIMIT = 1800
 
 
@@ -98,6 +98,6 @@ def _run(command: list[str], work: Path) -> None:
     try:
         done = subprocess.run(command, cwd=work, capture_output=True, stdin=subprocess.DEVNULL, timeout=_LIMIT)
     except subprocess.TimeoutExpired as error:
-        raise OSError(f"{client} gave no answer") from error
+        raise OSError(f"{client} did not finish within {_LIMIT} s") from error
     if done.returncode != 0:
         raise OSError(f"{client} found no copy")

@@ -1,4 +1,4 @@
-"""Who holds which records: the paper's label-sorted shards, an even deal, and Dirichlet class proportions."""
+"""How records are split among clients: the paper's label-sorted shards, IID, and Dirichlet class proportions."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Partition(Protocol):
     """A rule that gives each client its records.
 
     `shards(labels [n], clients, size, rng)` is int32 [clients, size], record numbers in the client's fixed order.
-    Guarantees, for size <= n: no client holds a record twice; the same `rng` state gives the same answer.
+    Guarantees, for size <= n: no client holds a record twice; the same `rng` state gives the same shards.
     """
 
     def shards(self, labels: Array, clients: int, size: int, rng: np.random.Generator) -> Array:
@@ -45,8 +45,8 @@ class TwoShards:
             raise BadInput(f"client_size = {size}: must be even, since a client holds two shards of half that size")
         pieces = _sorted_shards(labels, clients, size // 2, rng)
         pairs = _disjoint_pairs(pieces, rng)
-        held = pieces[pairs].reshape(clients, size)
-        return rng.permuted(held, axis=1)
+        rows = pieces[pairs].reshape(clients, size)
+        return rng.permuted(rows, axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,11 @@ class Dirichlet:
         _check(labels, clients, size)
         decks = [_Deck(np.flatnonzero(labels == label).astype(np.int32), rng) for label in np.unique(labels)]
         room = np.array([len(deck.records) for deck in decks])
-        held = np.empty((clients, size), dtype=np.int32)
-        for client in held:
+        rows = np.empty((clients, size), dtype=np.int32)
+        for client in rows:
             counts = _counts(rng.dirichlet(np.full(len(decks), self.alpha)), size, room, rng)
             client[:] = np.concatenate([decks[i].take(int(counts[i])) for i in np.flatnonzero(counts)])
-        return rng.permuted(held, axis=1)
+        return rng.permuted(rows, axis=1)
 
 
 PARTITIONS = (TwoShards, Iid, Dirichlet)
@@ -98,7 +98,7 @@ PARTITIONS = (TwoShards, Iid, Dirichlet)
 def copies(shards: Array, n: int) -> int:
     """Return how often the most frequent of `n` records appears over all slots of all clients.
 
-    This is the factor by which one person's record may act in a round, which accounting has to know.
+    Accounting needs it: so many clients may use one record in a round.
 
     >>> copies(np.array([[0, 1], [1, 2]]), 3)
     2
@@ -110,7 +110,7 @@ def _check(labels: Array, clients: int, size: int) -> None:
     if clients < 1 or size < 1:
         raise BadInput(f"clients = {clients}, client_size = {size}: both must be at least 1")
     if size > len(labels):
-        raise BadInput(f"client_size = {size}: must be at most the {len(labels)} records that there are")
+        raise BadInput(f"client_size = {size}: must be at most the number of records, {len(labels)}")
 
 
 class _Deck:

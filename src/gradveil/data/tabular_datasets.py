@@ -5,10 +5,10 @@ import numpy as np
 from gradveil.data.dataset import UNCOVERED, Array, Dataset, Feature, Split
 from gradveil.data.split import part, quarter
 
-STATISTICS_NOTE = "columns are standardised with the mean and deviation of the training rows, which no epsilon covers"
+STATISTICS_NOTE = "columns are standardized with the mean and deviation of the training rows, which no epsilon covers"
 SCALED = f"The mean and deviation by which each column is scaled {UNCOVERED}"
 
-# Per numeric column: its place in the row, whether log(1 + v) is taken first, and (v - center) / width.
+# Per numeric column: its index in the row, whether log(1 + v) is taken first, and (v - center) / width.
 # The constants are round and public, chosen without the data, so scaling costs no privacy.
 _NUMERIC = (
     (0, False, 40.0, 15.0),  # age
@@ -73,8 +73,8 @@ def adult(train_file: bytes, test_file: bytes) -> Dataset:
 
 
 def _adult_features() -> tuple[Feature, ...]:
-    """Name the 14 features and the places of each: 6 numbers, then the levels in the order of their columns."""
-    names = [_NAMES[place] for place, *_ in _NUMERIC] + [_NAMES[place] for place in _LEVELS]
+    """Return the 14 features: 6 numbers, then the levels in the order of their columns."""
+    names = [_NAMES[column] for column, *_ in _NUMERIC] + [_NAMES[column] for column in _LEVELS]
     widths = [1] * len(_NUMERIC) + [len(levels.split()) for levels in _LEVELS.values()]
     ends = np.cumsum(widths)
     return tuple(Feature(n, int(e - w), int(e)) for n, w, e in zip(names, widths, ends, strict=True))
@@ -88,8 +88,8 @@ def _adult_rows(content: bytes) -> list[list[str]]:
 
 def _numbers(rows: list[list[str]]) -> Array:
     columns = []
-    for place, logarithm, center, width in _NUMERIC:
-        raw = np.array([row[place] for row in rows], dtype=np.float32)
+    for column, logarithm, center, width in _NUMERIC:
+        raw = np.array([row[column] for row in rows], dtype=np.float32)
         columns.append(((np.log1p(raw) if logarithm else raw) - center) / width)
     return np.stack(columns, axis=1)
 
@@ -100,7 +100,7 @@ def _one_hot(rows: list[list[str]], column: int) -> Array:
     return one_hot
 
 
-def standardise(x: Array, train: Array) -> Array:
+def standardize(x: Array, train: Array) -> Array:
     """Return (x - mean) / deviation with the statistics of the rows `train`, ignoring NaN; a constant column is 0."""
     known = np.isfinite(x[train])
     counts = np.maximum(known.sum(axis=0), 1)
@@ -117,7 +117,7 @@ def cancer() -> Dataset:
 
     raw = load_breast_cancer()
     train, test = quarter(raw.target)
-    x = standardise(raw.data, train)
+    x = standardize(raw.data, train)
     classes = tuple(str(name) for name in raw.target_names)
     splits = part(x, raw.target, train), part(x, raw.target, test)
     features = tuple(Feature(str(name), i, i + 1) for i, name in enumerate(raw.feature_names))

@@ -1,4 +1,4 @@
-"""What a column of text means: numbers or categories, and the refusal of one that is neither quite."""
+"""Parsing a column of text as numbers or categories, and refusing one that is ambiguous."""
 
 import re
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from gradveil.data.dataset import Array
-from gradveil.data.user_csv import CsvTable, as_number, known, line_of
+from gradveil.data.user_csv import CsvTable, as_number, line_of, without_missing
 from gradveil.errors import BadInput
 
 MOST_LEVELS = 200
 """The most categories that a column may have."""
 
 FEW_LEVELS = 20
-"""So many categories are accepted however few rows there are."""
+"""Up to this many categories are accepted, however few rows there are."""
 
 ROWS_A_LEVEL = 5
-"""Training rows that there must be for each category where there are more than a few."""
+"""Training rows per category that are needed if there are more."""
 
 _COMMA = re.compile(r"[+-]?(\d+,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)")
 _DATE = re.compile(
@@ -51,7 +51,7 @@ def parse(table: CsvTable, name: str) -> Numbers | Texts:
     values = _cast(texts)
     if values is not None and np.isfinite(values).all():
         return Numbers(values, 0)
-    return _parse_with_missing(table, name, known(texts))
+    return _parse_with_missing(table, name, without_missing(texts))
 
 
 def _parse_with_missing(table: CsvTable, name: str, plain: Any) -> Numbers | Texts:
@@ -73,7 +73,7 @@ def _parse_with_missing(table: CsvTable, name: str, plain: Any) -> Numbers | Tex
 
 
 def _cast(texts: Any) -> Array | None:
-    """Return the texts as float64, NaN where null; None if Arrow reads one of them as no number."""
+    """Return the texts as float64, NaN where null; None if one of them is not a number."""
     import pyarrow as pa
 
     try:
@@ -113,8 +113,8 @@ def _refuse_almost_numbers(table: CsvTable, name: str, column: Texts, stray: Arr
 
 def levels(table: CsvTable, name: str, column: Texts, train: Array) -> tuple[str, ...]:
     """Return the categories of the rows `train` in order; refused where they are too many to learn from."""
-    found = np.bincount(column.codes[train], minlength=len(column.values)) > 0
-    names = tuple(sorted(column.values[i] for i in np.flatnonzero(found) if column.values[i] != ""))
+    present = np.bincount(column.codes[train], minlength=len(column.values)) > 0
+    names = tuple(sorted(column.values[i] for i in np.flatnonzero(present) if column.values[i] != ""))
     rows = len(train)
     if len(names) <= FEW_LEVELS:
         return names

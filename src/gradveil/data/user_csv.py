@@ -16,7 +16,7 @@ from gradveil.data.dataset import Array
 from gradveil.errors import BadInput
 
 Progress = Callable[[float], None]
-"""Is told which share of the work is done, 0 to 1."""
+"""Called with the fraction of the work that is done, 0 to 1."""
 
 MISSING = ("", "?", "na", "n/a", "nan", "null", "<na>")
 _BLOCK = 8 * 2**20
@@ -55,7 +55,7 @@ def read(path: Path, target: str | None, progress: Progress) -> CsvTable:
     if len(header) < 2:
         raise BadInput(f"{path} has no column besides the target {target!r} to predict it from")
     columns = _columns(path, header, separator, progress) if more else {}
-    labels = known(columns[target].combine_chunks()).to_pylist() if more else []
+    labels = without_missing(columns[target].combine_chunks()).to_pylist() if more else []
     records = np.flatnonzero(np.array([label != "" for label in labels], dtype=bool))
     dropped = len(labels) - len(records)
     notes = (f"{dropped} rows without a value of {target!r} are left out",) if dropped else ()
@@ -63,7 +63,7 @@ def read(path: Path, target: str | None, progress: Progress) -> CsvTable:
     return CsvTable(path, separator, features, [label for label in labels if label != ""], records, notes)
 
 
-def known(texts: Any) -> Any:
+def without_missing(texts: Any) -> Any:
     """Return an Arrow array of text without the space around it, and with every way to write "missing" as ""."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -109,7 +109,7 @@ def _header(path: Path) -> tuple[list[str], str, bool]:
 
 
 def _columns(path: Path, header: list[str], separator: str, progress: Progress) -> dict[str, Any]:
-    """Return the columns by name. Arrow forgives what follows a closing quote, so a file with quotes is checked."""
+    """Return the columns by name. Arrow accepts text after a closing quote, so a file with quotes is checked."""
     import pyarrow as pa
 
     with _refusing(path):
@@ -129,7 +129,7 @@ def _columns(path: Path, header: list[str], separator: str, progress: Progress) 
 
 
 def _arrow(path: Path, fields: int, separator: str, quoted: bool, done: Callable[[int], None]) -> Any:
-    """Read all fields as text, a block at a time, and tell the blocks done; the first line is skipped."""
+    """Read all fields as text, block by block; `done` is called with the blocks so far. The first line is skipped."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -154,11 +154,11 @@ def _has_quotes(path: Path) -> bool:
 
 
 def _inspect(path: Path, separator: str, wanted: int) -> None:
-    """Refuse the first record that is no CSV or has another number of fields than the header, by its line."""
+    """Refuse the first record that is not CSV or has another number of fields than the header, with its line."""
     with _records(path, separator) as records:
-        for line, found in records:
-            if found != wanted:
-                raise BadInput(f"line {line} of {path} has {found} fields, but the first line names {wanted}")
+        for line, fields in records:
+            if fields != wanted:
+                raise BadInput(f"line {line} of {path} has {fields} fields, but the first line names {wanted}")
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from gradveil.data.split import part, quarter
 from gradveil.data.user_csv import Progress
 from gradveil.errors import BadInput
 
-FEWEST = 10
+MINIMUM_RECORDS = 10
 _READING = 0.4
-"""The share of the time for a CSV file that goes into reading it; the rest is encoding."""
+"""The fraction of the time for a CSV file that goes into reading it; the rest is encoding."""
 
 CLASS_NOTE = "the list of classes is taken from the data, and no epsilon covers it"
 ENCODED = f"The encoding (scaling, categories, classes) and the choice of test rows {UNCOVERED}"
@@ -25,9 +25,9 @@ DIVIDED = f"The list of classes and the choice of test records {UNCOVERED}"
 def load(path: Path, target: str | None, progress: Progress = lambda share: None) -> Dataset:
     """Read the data at `path`, a quarter of it held out for testing by a fixed shuffle, class by class.
 
-    `progress` is told the share that is done. Guarantees: scaling and categories are learned from the training rows
-    alone; `caveats` says what was taken from the data without being covered by any epsilon. Refused without waiting:
-    whatever is neither a file nor a folder.
+    `progress` is called with the fraction that is done. Guarantees: scaling and categories are learned from the
+    training rows alone; `caveats` says what was taken from the data without being covered by any epsilon. Anything that
+    is neither a file nor a folder is refused without waiting.
     """
     kind = _kind(path)
     if kind == ".csv":
@@ -42,7 +42,7 @@ def load(path: Path, target: str | None, progress: Progress = lambda share: None
 
 
 def _kind(path: Path) -> str:
-    """Return "folder", ".csv" or ".npz". A pipe would be waited for, so it is refused before it is opened."""
+    """Return "folder", ".csv" or ".npz". A pipe is refused before it is opened, since reading it could block."""
     if not os.path.exists(path):
         raise BadInput(f"{path} does not exist")
     ending = path.suffix.lower()
@@ -76,23 +76,23 @@ def _csv(path: Path, target: str | None, progress: Progress) -> Dataset:
     )
 
 
-def number(labels: Sequence[str], place: str) -> tuple[Array, tuple[str, ...]]:
+def number(labels: Sequence[str], name: str) -> tuple[Array, tuple[str, ...]]:
     """Number the classes in their natural order: y int32 [n] and the names.
 
     Refused: fewer than 10 records, one class only, or more classes than half the records (a quantity, not a class).
     """
-    if len(labels) < FEWEST:
-        raise BadInput(f"{place} has {len(labels)} labelled records, and at least {FEWEST} are needed")
+    if len(labels) < MINIMUM_RECORDS:
+        raise BadInput(f"{name} has {len(labels)} labelled records, and at least {MINIMUM_RECORDS} are needed")
     classes = tuple(sorted(set(labels), key=_natural))
     if len(classes) == 1:
-        raise BadInput(f"{place} has one class only ({classes[0]!r}), and at least two are needed")
+        raise BadInput(f"{name} has one class only ({classes[0]!r}), and at least two are needed")
     if len(classes) > len(labels) // 2:
         raise BadInput(
-            f"{place} has {len(classes)} different labels in {len(labels)} records: the target must be a class, "
+            f"{name} has {len(classes)} different labels in {len(labels)} records: the target must be a class, "
             "not a quantity or an identifier of each record"
         )
-    place_of = {label: i for i, label in enumerate(classes)}
-    return np.array([place_of[label] for label in labels], dtype=np.int32), classes
+    index_of = {label: i for i, label in enumerate(classes)}
+    return np.array([index_of[label] for label in labels], dtype=np.int32), classes
 
 
 def _natural(label: str) -> tuple[bool, float, str]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradveil.data import free_memory
 from gradveil.data.dataset import Array, Feature
-from gradveil.data.tabular_datasets import STATISTICS_NOTE, standardise
+from gradveil.data.tabular_datasets import STATISTICS_NOTE, standardize
 from gradveil.data.user_columns import Numbers, Texts, levels, parse
 from gradveil.data.user_csv import CsvTable, Progress
 from gradveil.errors import BadInput
@@ -16,7 +16,7 @@ LEVELS_NOTE = "the categories are those of the training rows, and no epsilon cov
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A column ready to be written: float32 [n], or the place of each row's category among `width`, -1 for none."""
+    """A column ready to be written: float32 [n], or the index of each row's category among `width`, -1 for none."""
 
     name: str
     values: Array
@@ -33,7 +33,7 @@ def encode(
 
     A numeric column is standardized by the rows `train`, and a missing value becomes 0, their mean. Any other column
     is one-hot over the categories of the rows `train`: a missing value or a category not among them is zero
-    throughout. Notes count both and name empty columns. Also gives which features belong to which column.
+    throughout. Notes count both and name empty columns. Also returns which features belong to which column.
     """
     blocks: list[Block] = []
     empty: list[str] = []
@@ -58,12 +58,12 @@ def _block(table: CsvTable, name: str, train: Array) -> Block | None:
     column = parse(table, name)
     if column.missing == len(table.labels):
         return None
-    return _scaled(table, name, column, train) if isinstance(column, Numbers) else _placed(table, name, column, train)
+    return _scaled(table, name, column, train) if isinstance(column, Numbers) else _one_hot(table, name, column, train)
 
 
 def _scaled(table: CsvTable, name: str, column: Numbers, train: Array) -> Block:
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = standardise(column.values[:, None], train)[:, 0].astype(np.float32)
+        scaled = standardize(column.values[:, None], train)[:, 0].astype(np.float32)
     beyond = ~np.isfinite(scaled) & ~np.isnan(column.values)
     if beyond.any():
         value = column.values[int(np.argmax(beyond))]
@@ -71,16 +71,16 @@ def _scaled(table: CsvTable, name: str, column: Numbers, train: Array) -> Block:
     return Block(name, np.nan_to_num(scaled, copy=False), missing=column.missing)
 
 
-def _placed(table: CsvTable, name: str, column: Texts, train: Array) -> Block:
+def _one_hot(table: CsvTable, name: str, column: Texts, train: Array) -> Block:
     names = levels(table, name, column, train)
-    place = {text: i for i, text in enumerate(names)}
-    places = np.array([place.get(text, -1) for text in column.values], dtype=np.int32)[column.codes]
-    unseen = int(np.sum(places < 0)) - column.missing
-    return Block(name, places, len(names), one_hot=True, missing=column.missing, unseen=unseen)
+    index = {text: i for i, text in enumerate(names)}
+    indices = np.array([index.get(text, -1) for text in column.values], dtype=np.int32)[column.codes]
+    unseen = int(np.sum(indices < 0)) - column.missing
+    return Block(name, indices, len(names), one_hot=True, missing=column.missing, unseen=unseen)
 
 
 def _written(table: CsvTable, blocks: list[Block], features: tuple[Feature, ...], order: Array) -> Array:
-    """Write all blocks into one array, the rows in the given order; refused beforehand if memory would not do."""
+    """Write all blocks into one array, the rows in the given order; BadInput if they do not fit into memory."""
     rows, width = len(order), features[-1].stop
     what = f"{table.path} with {rows} rows and {width} features, once encoded as float32,"
     advice = "use fewer rows, or group the categories of its columns"
@@ -89,8 +89,8 @@ def _written(table: CsvTable, blocks: list[Block], features: tuple[Feature, ...]
     for block, feature in zip(blocks, features, strict=True):
         values = block.values[order]
         if block.one_hot:
-            held = np.flatnonzero(values >= 0)
-            x[held, feature.start + values[held]] = 1
+            rows_with_level = np.flatnonzero(values >= 0)
+            x[rows_with_level, feature.start + values[rows_with_level]] = 1
         else:
             x[:, feature.start] = values
     return x

@@ -11,16 +11,16 @@ from gradveil.data.dataset import Array
 from gradveil.errors import BadInput
 
 LARGEST_VALUE = 1e6
-"""The largest size of a number that is used as it is: beyond it training ends in numbers that are not finite."""
+"""The largest absolute value that is accepted: beyond it training diverges."""
 
 _LARGEST = 4 * 2**30
 _UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 def read(path: Path) -> tuple[Array, list[str], tuple[str, ...]]:
-    """Read x [n, ...] (floats, or pixels 0 to 255) and y [n] (integers or text); nothing pickled is ever opened.
+    """Read x [n, ...] (floats, or pixels 0 to 255) and y [n] (integers or text); pickles are never opened.
 
-    Gives x as uint8 or float32 with a channel for images, the label of each, and notes.
+    Returns x as uint8 or float32 with a channel for images, the label of each, and notes.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -87,8 +87,8 @@ def _floats(x: Array, path: Path) -> Array:
 
 def _refuse_first(wrong: Array, x: Array, path: Path, rule: str, advice: str) -> None:
     if wrong.any():
-        place = np.unravel_index(int(np.argmax(wrong)), x.shape)
-        raise BadInput(f"x in {path} has a value {rule}, first in record {place[0]} ({x[place]:g}){advice}")
+        index = np.unravel_index(int(np.argmax(wrong)), x.shape)
+        raise BadInput(f"x in {path} has a value {rule}, first in record {index[0]} ({x[index]:g}){advice}")
 
 
 def _labels(y: Array, records: int, path: Path) -> list[str]:

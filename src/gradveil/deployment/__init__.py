@@ -1,1 +1,1 @@
-"""A plan on many machines: what the server does with answers, and what a node does with orders."""
+"""A plan on many machines: a server that sends orders, and nodes that train and reply."""

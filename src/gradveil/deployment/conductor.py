@@ -1,4 +1,4 @@
-"""The server of a federation: a run like any other, whose engine is Flower and whose examples are elsewhere."""
+"""The server of a federation: a run like any other, whose engine is Flower and whose data is on the nodes."""
 
 import math
 import time
@@ -33,10 +33,10 @@ RUNNING, DONE, FAILED = "running", "done", "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Federation:
-    """How a plan is carried out over nodes.
+    """How a plan is executed over nodes.
 
-    attempts: how often a round is tried before the run gives up. max_update_norm: updates beyond it are refused, beside
-    the limit that follows from the plan.
+    attempts: at a round before the run fails. max_update_norm: updates above it are rejected, in addition to the limit
+    that follows from the plan.
     """
 
     nodes: tuple[str, ...]
@@ -52,15 +52,15 @@ class Federation:
             if value is not None and not 0 < value < math.inf:
                 raise BadInput(f"{name} = {value}: must be a finite number above 0")
         if not self.nodes or len(set(self.nodes)) < len(self.nodes):
-            raise BadInput("nodes: name at least one, and each once")
+            raise BadInput("nodes: name at least one, and each only once")
 
 
 def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) -> None:
-    """Make the run folder, with what the server needs to know beside the plan."""
+    """Make the run folder, with the plan and the federation's settings."""
     if plan.clients < len(federation.nodes):
         raise BadInput(f"clients = {plan.clients}: must be at least the number of nodes, {len(federation.nodes)}")
     if plan.train_all:
-        raise BadInput("train_all: nodes hold the training split alone; leave it out")
+        raise BadInput("train_all: nodes hold the training split only; leave it out")
     budget_of(plan, dataset)
     with owner_only():
         runner.lay_out(plan, dataset, folder)
@@ -68,31 +68,31 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
 
 
 def unbounded(plan: Plan, federation: Federation) -> bool:
-    """Whether nothing limits how far one node can move the model: nothing is clipped, and no limit was set."""
+    """Whether one node can move the model without limit: nothing is clipped, and max_update_norm is not set."""
     method = plan.method
     bounded = isinstance(method.prune, Dssgd) or not isinstance(method.clip, Unclipped)
     return not bounded and federation.max_update_norm is None
 
 
 def settings(folder: Path) -> Federation:
-    """Read how the run of a folder is carried out."""
+    """Return the settings of the federation in a run folder."""
     federation: Federation = codec.decode(Federation, store.read_json(folder / SETTINGS))
     return federation
 
 
 def copies(plan: Plan, dataset: Dataset) -> int:
-    """Count the copies of the most copied record: nodes with their own data refuse to have any."""
+    """Return how often the most copied record occurs; nodes with their own data have every record once."""
     return 1 if dataset.own else Population.of(plan, dataset).copies
 
 
 def budget_of(plan: Plan, dataset: Dataset) -> Budget:
-    """Account a plan as if only the fewest clients that it allows answered every round: less noise adds up then."""
-    poisson = plan.cohort_sampling is CohortSampling.POISSON  # averaged over its expected size, whoever answers
-    return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.fewest(plan.cohort))
+    """Return the budget of a plan if only the minimum of clients reply in every round, when the noise is least."""
+    poisson = plan.cohort_sampling is CohortSampling.POISSON  # averaged over its expected size, whoever replies
+    return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.minimum_replies(plan.cohort))
 
 
-def taken_up(grid: Any, folder: Path) -> Run:
-    """Return the run of a folder, from its checkpoint if there is one, with Flower as its engine."""
+def open_run(grid: Any, folder: Path) -> Run:
+    """Return the run of a folder, from its checkpoint if it has one, with Flower as its engine."""
     plan = store.read_plan(folder)
     federation = settings(folder)
     where = None if federation.data_dir is None else Path(federation.data_dir)
@@ -110,18 +110,18 @@ def taken_up(grid: Any, folder: Path) -> Run:
 
 @dataclass(slots=True)
 class Retry:
-    """Says whether a round is tried again: not too often, and not beyond the budget."""
+    """Decides whether a round is repeated: up to `limit` attempts, and within the budget."""
 
     run: Run
-    most: int
+    limit: int
     failed: tuple[int, int] = (-1, 0)
 
     def __call__(self, state: State) -> bool:
-        """Count a failed attempt; what was sent in it is spent."""
+        """Count a failed attempt, whose privacy cost is spent, and return whether another may follow."""
         t, times = self.failed
         self.failed = (state.round, times + 1 if t == state.round else 1)
         self.run.budget.repeat(state.round)
-        return self.failed[1] < self.most and self._affords(state)
+        return self.failed[1] < self.limit and self._affords(state)
 
     def _affords(self, state: State) -> bool:
         if self.run.plan.max_epsilon is None:
@@ -130,33 +130,33 @@ class Retry:
 
 
 def conduct(grid: Any, folder: Path, after_round: Callable[[], None] = lambda: None) -> None:
-    """Train the run of a folder to its end; how it ended is written beside it.
+    """Train the run of a folder to its end, and write its status there.
 
-    Where another process is at it, nothing is to do, and what that one writes is left alone.
+    If another process executes the run already, nothing is done or written.
     """
     if store.held(folder):
         return
-    # Why a link broke would be found nowhere else.
+    # The only record of why a connection broke.
     getLogger("flwr").addHandler(FileHandler(folder / LOG, delay=True))
-    tell(folder, RUNNING)
+    write_status(folder, RUNNING)
     try:
-        run = taken_up(grid, folder)
+        run = open_run(grid, folder)
         for _ in runner.proceed(run):
-            tell(folder, RUNNING)
+            write_status(folder, RUNNING)
             after_round()
         runner.conclude(run)
     except store.Busy:
         return
     except (RunFailed, BadInput, TooFew) as error:
-        tell(folder, FAILED, str(error))
+        write_status(folder, FAILED, str(error))
     except Exception as error:
         getLogger("flwr").exception("the run ended")
-        tell(folder, FAILED, f"the server failed ({type(error).__name__}); see {folder / LOG}")
+        write_status(folder, FAILED, f"the server failed ({type(error).__name__}); see {folder / LOG}")
         raise
     else:
-        tell(folder, DONE)
+        write_status(folder, DONE)
 
 
-def tell(folder: Path, state: str, sentence: str = "") -> None:
-    """Write down how the run is going, for whoever started it."""
+def write_status(folder: Path, state: str, sentence: str = "") -> None:
+    """Write the status of a run, for the process that started it."""
     store.write_json(folder / STATUS, {"state": state, "sentence": sentence, "at": time.time()})

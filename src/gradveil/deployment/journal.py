@@ -1,4 +1,4 @@
-"""Who was asked, and when: written before anything is sent, so that what may have been seen is never forgotten."""
+"""The cohorts of all attempts, written before anything is sent, so that every possible release is accounted."""
 
 import json
 import os
@@ -15,56 +15,56 @@ from gradveil.federation import server
 from gradveil.federation.server import State
 from gradveil.runs import store
 from gradveil.runs.budget import Budget
+from gradveil.runs.run_records import RoundLine
 
 Array = np.ndarray[Any, Any]
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The file of all attempts at rounds, one a line."""
+    """The file of all attempts at rounds, one per line."""
 
     path: Path
 
     def note(self, t: int, cohort: Array) -> None:
-        """Write an attempt down; returns when it is on disk."""
+        """Write an attempt, and return when it is on disk."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"round": t, "clients": cohort.tolist()}) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
     def entries(self) -> list[tuple[int, Array]]:
-        """Read the attempts; a line torn by a kill was not followed by a message and is left out."""
+        """Return the attempts; a line torn by a crash is left out, since nothing was sent after it."""
         whole = store.read(self.path).split(b"\n")[:-1] if self.path.exists() else []
         try:
-            found = [json.loads(line) for line in whole]
-            return [(int(entry["round"]), np.asarray(entry["clients"], np.int64)) for entry in found]
+            lines = [json.loads(line) for line in whole]
+            return [(int(entry["round"]), np.asarray(entry["clients"], np.int64)) for entry in lines]
         except (KeyError, TypeError, ValueError, RecursionError):
-            raise BadInput(f"{str(self.path)!r}: was damaged, so it cannot be told what was released") from None
+            raise BadInput(f"{str(self.path)!r}: is damaged, so what was released is not known") from None
 
-    def check(self, lines: Sequence[Line]) -> None:
-        """Refuse a journal with fewer attempts at a round than the round's line tells of: they would be forgotten."""
+    def check(self, lines: Sequence[RoundLine]) -> None:
+        """Refuse a journal with fewer attempts at a round than the round's line of metrics counts."""
         times = Counter(t for t, _ in self.entries())
         for line in lines:
-            if times[line["round"]] < line.get("attempts", 1):
+            made = line.attempts or 1
+            if times[line.round] < made:
                 raise BadInput(
-                    f"{str(self.path)!r}: holds {times[line['round']]} attempts at round {line['round']}, and "
-                    f"{line.get('attempts', 1)} were made"
+                    f"{str(self.path)!r}: has {times[line.round]} attempts at round {line.round}, and {made} were made"
                 )
 
-    def _cut(self) -> None:
-        """Take away a line that a kill has torn, so that the next one begins on its own."""
+    def _drop_torn_line(self) -> None:
+        """Remove a line that a crash has torn, so that the next one starts on a new line."""
         whole = store.read(self.path) if self.path.exists() else b""
         if whole and not whole.endswith(b"\n"):
             store.write(self.path, whole[: whole.rfind(b"\n") + 1])
 
     def recall(self, budget: Budget, state: State) -> tuple[State, int]:
-        """Count what the checkpoint does not know: attempts that failed, and those at the round that it was killed in.
+        """Count what the checkpoint lacks: failed attempts, and attempts at the round in which the run crashed.
 
-        Gives the state with those participations, and how often its round was tried. A finished round had one attempt
+        Returns the state with those participations, and the attempts at its round. A finished round had one attempt
         that did not fail, which the checkpoint counts.
         """
-        self._cut()
+        self._drop_torn_line()
         entries = self.entries()
         times = Counter(t for t, _ in entries)
         budget.recall([t for t, n in times.items() for _ in range(n - 1 if t < state.round else n)])

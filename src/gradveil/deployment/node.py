@@ -1,4 +1,4 @@
-"""A node: it holds data, trains clients on order if its policy allows it, and sends nothing but the answer."""
+"""A node: it holds data, trains clients on order if its policy allows it, and sends nothing but its reply."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.ledger import layer_count
 from gradveil.federation.messages import task_for
-from gradveil.federation.orders import Array, NodeReply, Order, Refusal, columns_of, held_by
+from gradveil.federation.orders import Array, NodeReply, Order, Refusal, clients_of, columns_of
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.keys import Keys
 from gradveil.runs import store
@@ -33,8 +33,8 @@ NODE = "node.json"
 class NodeSettings:
     """What a node is started with.
 
-    data: a dataset's name or a path. policy: its file, without which no node starts. shard: "place/places" of a named
-    dataset.
+    data: a dataset's name or a path. policy: its file, without which no node starts. shard: "index/count" of a
+    built-in dataset.
     """
 
     data: str
@@ -45,8 +45,8 @@ class NodeSettings:
     data_dir: str | None = None
 
     @property
-    def place(self) -> tuple[int, int] | None:
-        """The shard as two numbers."""
+    def shard_numbers(self) -> tuple[int, int] | None:
+        """The shard as (index, count)."""
         if self.shard is None:
             return None
         first, _, second = self.shard.partition("/")
@@ -62,28 +62,28 @@ class NodeSettings:
 
 
 @dataclass(slots=True)
-class Site:
-    """A node at work. One plan's engine stays warm between orders."""
+class Node:
+    """A running node. The engine of the last plan is kept between orders."""
 
     dataset: Dataset
     policy: Policy
     spending: Spending
-    place: tuple[int, int] | None = None
-    _warm: dict[tuple[str, int, int], tuple[Engine, int]] = field(default_factory=dict)
+    shard: tuple[int, int] | None = None
+    _engines: dict[tuple[str, int, int], tuple[Engine, int]] = field(default_factory=dict)
 
     @staticmethod
-    def open(settings: NodeSettings) -> "Site":
+    def open(settings: NodeSettings) -> "Node":
         """Load the data and the policy."""
         where = None if settings.data_dir is None else Path(settings.data_dir)
         dataset = load(settings.data, data_dir=where, target=settings.target)
-        if not dataset.own and settings.place is None:
-            raise BadInput(f"shard: say which part of {dataset.name} this node holds, such as --shard 0/3")
+        if not dataset.own and settings.shard_numbers is None:
+            raise BadInput(f"shard: name the shard of {dataset.name} that this node holds, such as --shard 0/3")
         policy = policies.read(Path(settings.policy))
-        return Site(dataset, policy, Spending(Path(settings.state) / "spending.json"), settings.place)
+        return Node(dataset, policy, Spending(Path(settings.state) / "spending.json"), settings.shard_numbers)
 
     def handle(self, order: Order) -> NodeReply | Refusal:
-        """Do an order, or say why not. What it gives away is written down first, so a kill cannot hide it."""
-        objection = self.policy.objection(order.plan) or _forged(order) or self._misfit(order)
+        """Execute an order, or refuse it. Its privacy cost is written first, so that a crash cannot hide it."""
+        objection = self.policy.objection(order.plan) or _wrong_key(order) or self._mismatch(order)
         if objection is not None:
             return Refusal(objection)
         try:
@@ -92,45 +92,45 @@ class Site:
             return Refusal(str(error))
         layers = layer_count(order.plan, self.dataset.shape, len(self.dataset.classes))
         with store.locked(self.spending.path.parent):
-            fresh = Served(order.plan, layers, copies, {})
-            # Another place would deal the same rows to other clients, so each place is counted apart, and all add up.
+            new = Served(order.plan, layers, copies, {})
+            # Another shard would deal the same rows to other clients, so each is accounted separately, and all add up.
             name = f"{codec.digest(order.plan)} {order.node}/{order.nodes}"
-            objection = self.spending.spend(self.policy, name, fresh, order.t, order.clients.tolist())
+            objection = self.spending.spend(self.policy, name, new, order.t, order.clients.tolist())
         return Refusal(objection) if objection is not None else self._train(engine, order)
 
-    def _misfit(self, order: Order) -> str | None:
-        """Compare an order with the data: names, shapes, and whether its clients are held here."""
+    def _mismatch(self, order: Order) -> str | None:
+        """Return why an order does not match the data, by names, shapes and clients; None if it does."""
         plan, data = order.plan, self.dataset
         if not data.own and plan.dataset != data.name:
-            return f"this node holds {data.name}, and the plan asks for {plan.dataset}"
+            return f"dataset = {plan.dataset}: this node holds {data.name}"
         if plan.train_all and not data.own:
-            return "train_all: this node holds the training split alone"
+            return "train_all: this node holds the training split only"
         if order.columns != columns_of(data):
-            return "the plan is made for other columns than these"
+            return "columns: those of the plan differ from those of this node"
         if (order.shape, order.classes) != (data.shape, data.classes):
-            return (
-                f"the plan is made for examples of shape {order.shape} in {len(order.classes)} classes, not for these"
-            )
-        if self.place is not None and self.place != (order.node, order.nodes):
-            return f"this node holds part {self.place[0]} of {self.place[1]}, not {order.node} of {order.nodes}"
+            return f"shape = {order.shape}, {len(order.classes)} classes: this node's examples have others"
+        if self.shard is not None and self.shard != (order.node, order.nodes):
+            return f"shard = {order.node}/{order.nodes}: this node holds {self.shard[0]}/{self.shard[1]}"
         if not 0 <= order.t < plan.rounds:
-            return f"round {order.t} is none of the plan's {plan.rounds}"
-        known = (
+            return f"round = {order.t}: must be at least 0 and below rounds = {plan.rounds}"
+        valid = (
             len(np.unique(order.clients)) == len(order.clients) and np.isin(order.clients, range(plan.clients)).all()
         )
-        here = held_by(order.node, order.nodes, order.clients)
+        on_node = clients_of(order.node, order.nodes, order.clients)
         return (
-            None if known and len(here) == len(order.clients) > 0 else "clients were asked for that are not held here"
+            None
+            if valid and len(on_node) == len(order.clients) > 0
+            else "clients: must be clients of this node, each once"
         )
 
     def _engine(self, order: Order) -> tuple[Engine, int]:
-        """Return the engine for a plan and the most copies of a record; the last one is kept."""
+        """Return the engine for a plan and the most copies of a record; only the last engine is kept."""
         name = (codec.digest(order.plan), order.node, order.nodes)
-        if name not in self._warm:
+        if name not in self._engines:
             population = self._population(order)
-            self._warm.clear()
-            self._warm[name] = (Vectorized(order.plan, population), population.copies)
-        return self._warm[name]
+            self._engines.clear()
+            self._engines[name] = (Vectorized(order.plan, population), population.copies)
+        return self._engines[name]
 
     def _population(self, order: Order) -> Population:
         plan, data = order.plan, self.dataset
@@ -138,7 +138,7 @@ class Site:
 
     def _train(self, engine: Engine, order: Order) -> NodeReply | Refusal:
         plan, data = order.plan, self.dataset
-        # Only shapes are taken from this state: its weights are replaced by those of the order.
+        # Only the shapes of this state are used: its weights are replaced by those of the order.
         state = server.init(plan, data.shape, len(data.classes), Keys.of(0, secret=False))
         try:
             params, clip_state = _filled(state.params, order.params), _filled(state.clip_state, order.clip_state)
@@ -146,37 +146,39 @@ class Site:
             return Refusal(str(error))
         key = keys.entropy() if plan.noise_source is NoiseSource.SECRET else keys.of_words(*(order.key or (0, 0)))
         reports = engine.train(task_for(plan, order.t, params, clip_state, key), order.clients)
-        update, note = (tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.statistics))
-        return NodeReply(update, note)
+        update, statistics = (
+            tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.statistics)
+        )
+        return NodeReply(update, statistics)
 
 
-def _forged(order: Order) -> str | None:
-    """Say if a key came where the node must draw its own, or none where it must not: who sent it knows the noise."""
+def _wrong_key(order: Order) -> str | None:
+    """Return why an order's key is wrong: with secret noise the node draws its own, which nobody can subtract."""
     if (order.key is None) == (order.plan.noise_source is NoiseSource.SECRET):
         return None
-    return "the order brings a key where the plan's noise is secret, or none where it is seeded"
+    return "key: must be absent where the plan's noise is secret, and present where it is seeded"
 
 
-def own_population(plan: Plan, data: Dataset, place: int, places: int) -> Population:
-    """Divide a node's own rows among the clients that it holds, no row twice; other clients hold nothing here."""
-    clients = held_by(place, places, np.arange(plan.clients))
+def own_population(plan: Plan, data: Dataset, node: int, nodes: int) -> Population:
+    """Return the population of a node with its own data: each row goes to one client; other clients have none here."""
+    clients = clients_of(node, nodes, np.arange(plan.clients))
     needed = len(clients) * plan.client_size
     if needed > len(data.train):
         raise BadInput(
-            f"{len(clients)} clients of {plan.client_size} examples each need {needed}, and this node has "
-            f"{len(data.train)} to train on"
+            f"client_size = {plan.client_size}: {len(clients)} clients need {needed} training examples, and this "
+            f"node has {len(data.train)}"
         )
-    rows = np.random.default_rng([plan.seed, place]).permutation(len(data.train))[:needed].astype(np.int32)
+    rows = np.random.default_rng([plan.seed, node]).permutation(len(data.train))[:needed].astype(np.int32)
     shards = np.zeros((plan.clients, plan.client_size), np.int32)
     shards[clients] = rows.reshape(len(clients), plan.client_size)
     return Population(data.train.x, data.train.y, shards, 1)
 
 
 def _filled(like: Any, leaves: tuple[Array, ...]) -> Any:
-    """Put leaves into the shape of a tree."""
+    """Return the leaves in the structure of a tree; BadInput if they do not fit."""
     expected, structure = jax.tree.flatten(like)
     if [leaf.shape for leaf in expected] != [leaf.shape for leaf in leaves]:
-        raise BadInput("the weights that were sent do not fit the plan's model")
+        raise BadInput("the weights or the clip state do not have the shapes of the plan's model")
     if not all(leaf.dtype == np.float32 and np.isfinite(leaf).all() for leaf in leaves):
-        raise BadInput("the weights that were sent are not finite float32 numbers")
+        raise BadInput("the weights or the clip state are not finite float32 numbers")
     return jax.tree.unflatten(structure, [jnp.asarray(leaf, e.dtype) for leaf, e in zip(leaves, expected, strict=True)])

@@ -1,4 +1,4 @@
-"""What the owner of data allows to be done with it: the last word over a plan, whatever the server says."""
+"""What the owner of the data allows: a node refuses every plan beyond it, whatever the server orders."""
 
 import math
 from dataclasses import dataclass, replace
@@ -20,12 +20,12 @@ from gradveil.surface import Surface
 class Policy:
     """The limits of a node; None is no limit.
 
-    methods: names that are allowed. minimum_sigma: the noise that every sum of units must carry, as a multiple of the
-    clipping bound C; noise that only the server promises to add, and noise that follows the data, count as none.
+    methods: names that are allowed. minimum_sigma: the noise that every sum of units must have, as a multiple of the
+    clipping bound C; noise that only the server promises to add, and noise that follows the data, do not count.
     maximum_rounds: rounds served, over all plans. maximum_epsilon, maximum_delta: what the server may learn about a
     record, over all plans and restarts, by adding up each plan's. allow_seeded: whether noise may come from a seed that
-    the server knows, which is no noise to it. allow_no_guarantee: whether methods may run that no finite epsilon holds
-    for against the server.
+    the server knows and can subtract. allow_no_guarantee: whether methods may run for which no finite epsilon holds
+    against the server.
     """
 
     methods: tuple[str, ...] | None = None
@@ -47,29 +47,29 @@ class Policy:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be a finite number above 0")
 
     def described(self) -> str:
-        """Say in a line what is allowed."""
+        """Return in one line what is allowed."""
         rules = (
             f"methods: {', '.join(self.methods or ('any',))}",
             f"sigma at least {self.minimum_sigma:g}",
-            f"rounds {_most(self.maximum_rounds)}",
-            f"epsilon {_most(self.maximum_epsilon)}",
+            f"rounds {_limit(self.maximum_rounds)}",
+            f"epsilon {_limit(self.maximum_epsilon)}",
             f"seeded noise {'allowed' if self.allow_seeded else 'refused'}",
             f"methods without a guarantee {'allowed' if self.allow_no_guarantee else 'refused'}",
         )
         return "policy: " + "; ".join(rules)
 
     def objection(self, plan: Plan) -> str | None:
-        """Say what in a plan is not allowed, if anything; what was spent before is not asked here."""
+        """Return what in a plan is not allowed, None if all is; earlier spending is not considered here."""
         if plan.noise_source is NoiseSource.SEEDED and not self.allow_seeded:
-            return "the plan's noise is seeded, so the server could subtract it; this node draws its own or none"
+            return "noise_source = seeded: the server could subtract the noise, and this node requires secret noise"
         if self.methods is not None and not any(_is(plan.method, METHODS[name].value) for name in self.methods):
-            return f"the method {plan.method.name} is not among {', '.join(self.methods)}"
-        if not self.allow_no_guarantee and (bare := unguarded(plan)) is not None:
-            return f"{bare}, so no finite epsilon holds against the server, and this node asks for one"
+            return f"method = {plan.method.name}: this node allows only {', '.join(self.methods)}"
+        if not self.allow_no_guarantee and (reason := unguarded(plan)) is not None:
+            return f"{reason}, so no finite epsilon holds against the server, and this node requires one"
         if (sigma := least_sigma(plan)) < self.minimum_sigma:
             return (
-                f"sigma = {sigma:g}: so much noise, as a multiple of the clipping bound, hides a unit from the server "
-                f"at the least, and this node asks for {self.minimum_sigma:g}"
+                f"sigma = {sigma:g}: the least noise on what the server sees, as a multiple of the clipping bound; "
+                f"this node requires {self.minimum_sigma:g}"
             )
         if self.maximum_rounds is not None and plan.rounds > self.maximum_rounds:
             return f"rounds = {plan.rounds}: this node serves at most {self.maximum_rounds}"
@@ -82,24 +82,24 @@ STRICT = Policy(
     maximum_rounds=100,
     maximum_epsilon=8.0,
 )
-"""What `gradveil federate policy` writes unless told otherwise."""
+"""What `gradveil federate policy` writes by default."""
 
 
 def read(path: Path) -> Policy:
-    """Read a policy file (TOML). One that sets no limit to epsilon must say that it means it."""
+    """Return the policy in a TOML file; one without maximum_epsilon must set allow_no_guarantee."""
     policy: Policy = codec.decode(Policy, store.read_toml(path))
     if policy.maximum_epsilon is None and not policy.allow_no_guarantee:
         raise BadInput(
-            f"{str(path)!r}: sets no maximum_epsilon; set it, or say that none is wanted by allow_no_guarantee = true"
+            f"{str(path)!r}: maximum_epsilon is missing; set it, or allow_no_guarantee = true if no limit is wanted"
         )
     return policy
 
 
 def unguarded(plan: Plan) -> str | None:
-    """Say why a plan hides nothing from the server, if so: nothing is noised, or not by a public amount."""
+    """Return why no finite epsilon holds for a plan against the server; None if one does."""
     method = plan.method
     if method.surface is Surface.SERVER:
-        return f"the method {method.name} leaves the noise to the server, which sees updates without it"
+        return f"the method {method.name} adds noise only at the server, which sees the updates without it"
     if method.sensitivity.data_dependent:
         return f"the noise of the method {method.name} follows the private gradients (l2-max)"
     if not method.clip.sound:
@@ -107,7 +107,7 @@ def unguarded(plan: Plan) -> str | None:
     if isinstance(method.clip, Quantile):
         return f"the method {method.name} sends the server counts without noise"
     if least_sigma(plan) == 0:
-        return f"the method {method.name} does not hide units by clipping and noise in every step"
+        return f"the method {method.name} does not clip and noise every step"
     return None
 
 
@@ -116,8 +116,8 @@ def least_sigma(plan: Plan) -> float:
 
     It is sigma S / C times 1, sqrt(n) or n for a draw on the sum of n units, on each, or on their mean, and over
     sqrt(K) where clients share the noise. 0 if units are not bounded, if S follows the data and may be as small as they
-    are, or if noise joins only at the server, which sees what was there before: that of Fed-SDP, and that of a quantile
-    clip's counts.
+    are, or if noise is added only at the server, which sees the values before: Fed-SDP, and the counts of a quantile
+    clip.
     """
     method = plan.method
     if method.surface is Surface.SERVER or isinstance(method.clip, Quantile) or method.sensitivity.data_dependent:
@@ -128,7 +128,7 @@ def least_sigma(plan: Plan) -> float:
 
 
 def _is(method: Method, known: Method) -> bool:
-    """Whether a method that was sent is the one it is named after: names are only words."""
+    """Whether a method has the parts of the known one of its name; a server could send any name."""
 
     def parts(m: Method) -> tuple[object, ...]:
         clip = PerLayer if isinstance(m.clip, Flat) else type(m.clip)  # a dataset may ask for a joint bound
@@ -137,5 +137,5 @@ def _is(method: Method, known: Method) -> bool:
     return parts(method) == parts(known)
 
 
-def _most(limit: float | None) -> str:
+def _limit(limit: float | None) -> str:
     return "without limit" if limit is None else f"at most {limit:g}"

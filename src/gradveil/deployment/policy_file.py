@@ -1,4 +1,4 @@
-"""A policy as a file for people: every limit with what it means."""
+"""A policy as a commented TOML file."""
 
 from gradveil.deployment.policy import Policy
 
@@ -14,10 +14,10 @@ _MEANING = {
         "What the server may learn about one record (for fed-sdp-client: one client), over all plans and restarts.\n"
         "# Accounted by PLD against an adversary who sees every update that leaves this node."
     ),
-    "maximum_delta": "The chance that epsilon does not hold, over all plans; keep it below one over the records here.",
+    "maximum_delta": "The probability that epsilon fails, over all plans; keep it below 1 / number of records here.",
     "allow_seeded": "Whether noise may come from a seed that the server knows, and so could subtract: for tests only.",
     "allow_no_guarantee": (
-        "Whether methods may run for which no finite epsilon holds against the server: no noise, noise that joins\n"
+        "Whether methods may run for which no finite epsilon holds against the server: no noise, noise that is added\n"
         "# only at the server, or noise that follows the private gradients (l2-max)."
     ),
 }

@@ -1,4 +1,4 @@
-"""What a node has given away of its data, over all plans and restarts: written down before anything is sent."""
+"""The privacy budget that a node has spent, over all plans and restarts: written before anything is sent."""
 
 import math
 from collections import Counter
@@ -14,12 +14,12 @@ from gradveil.federation.plan import Plan
 from gradveil.runs import store
 
 SERVER = "server"
-"""The adversary that a node guards against: it sees every update with its client's name."""
+"""The adversary of a node: it sees every update with its client's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One plan's share of the spending: which rounds each client served; layers and copies as the accountants ask."""
+    """What one plan has spent: the rounds that each client served, and layers and copies for the accountants."""
 
     plan: Plan
     layers: int
@@ -32,21 +32,21 @@ class Served:
         return Served(self.plan, self.layers, self.copies, self.rounds | added)
 
     @property
-    def most(self) -> int:
-        """The rounds of the busiest client."""
+    def participations(self) -> int:
+        """The most rounds of any client."""
         return max(map(len, self.rounds.values()), default=0)
 
     def epsilon(self) -> float:
-        """Account the busiest client against the server, in the costliest of the rounds that any client served.
+        """Return epsilon against the server for the most rounds of any client, the costliest that any client served.
 
-        Noise that only the server adds hides nothing from it: infinity.
+        It is infinite if only the server adds noise.
         """
         times: Counter[int] = Counter()
         for served in self.rounds.values():
             times |= Counter(served)
         releases = [r for t in times.elements() for r in translator.releases(self.plan, t, self.layers, self.copies)]
-        held = Ledger(tuple(releases), self.most, self.plan.noise_source.value)
-        return account(held, self.plan.delta, ADD_REMOVE, SERVER).epsilon
+        ledger = Ledger(tuple(releases), self.participations, self.plan.noise_source.value)
+        return account(ledger, self.plan.delta, ADD_REMOVE, SERVER).epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Spending:
     path: Path
 
     def read(self) -> dict[str, Served]:
-        """Read what was served, by plan and place."""
+        """Return what was served, by plan and shard."""
         stored = store.read_sealed(self.path) if self.path.exists() else {"plans": {}}
         return {
             digest: Served(codec.decode(Plan, one["plan"]), one["layers"], one["copies"], one["rounds"])
@@ -64,17 +64,17 @@ class Spending:
         }
 
     def write(self, plans: dict[str, Served]) -> None:
-        """Write it whole or not at all, for its owner alone."""
+        """Write the file atomically, readable by its owner alone."""
         plain = {
             digest: {"plan": codec.encode(s.plan), "layers": s.layers, "copies": s.copies, "rounds": s.rounds}
             for digest, s in plans.items()
         }
         store.write_sealed(self.path, {"plans": plain}, owner_only=True)
 
-    def spend(self, policy: Policy, name: str, fresh: Served, t: int, clients: list[int]) -> str | None:
-        """Write a round down if the policy affords it; else say why not. Whatever bears another name adds up."""
+    def spend(self, policy: Policy, name: str, new: Served, t: int, clients: list[int]) -> str | None:
+        """Write a round if the policy allows it, else return why not. What is spent under other names adds up."""
         plans = self.read()
-        plans[name] = plans.get(name, fresh).with_round(t, clients)
+        plans[name] = plans.get(name, new).with_round(t, clients)
         objection = _objection(policy, plans)
         if objection is None:
             self.write(plans)
@@ -82,7 +82,7 @@ class Spending:
 
 
 def _objection(policy: Policy, plans: dict[str, Served]) -> str | None:
-    served = sum(s.most for s in plans.values())
+    served = sum(s.participations for s in plans.values())
     if policy.maximum_rounds is not None and served > policy.maximum_rounds:
         return f"this node has served its {policy.maximum_rounds} rounds"
     if policy.maximum_epsilon is None:

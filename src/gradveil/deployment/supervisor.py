@@ -1,21 +1,20 @@
-"""Keeping a federation's processes alive: the server's until its run is over, a node's until it is told to stop."""
+"""Keeps the processes of a federation running: a server's until its run is over, a node's until it is stopped."""
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from gradveil.deployment import conductor
-from gradveil.deployment.conductor import DONE, FAILED, STATUS, tell
+from gradveil.deployment.conductor import DONE, FAILED, STATUS, write_status
 from gradveil.engines.flower import control, processes, superlink
 from gradveil.engines.flower.commands import NodePlaces, ServerPlaces
 from gradveil.engines.flower.processes import Crew, Failed
 from gradveil.errors import RunFailed
 from gradveil.runs import store
+from gradveil.runs.run_records import RoundLine
 
-Line = dict[str, Any]
-Tell = Callable[[str], None]
+Reporter = Callable[[str], None]
 POLL = 0.5
 CONDUCTOR = "conductor"
 
@@ -26,36 +25,36 @@ def prepare(places: ServerPlaces) -> None:
         processes.write_secret(secret)
 
 
-def open_server(hands: Crew, places: ServerPlaces, nodes: tuple[str, ...], say: Tell) -> None:
-    """Start the server and make its nodes known; whoever comes before that is turned away."""
+def open_server(crew: Crew, places: ServerPlaces, nodes: tuple[str, ...], report: Reporter) -> None:
+    """Start the server and register its nodes; a node that connects earlier is refused."""
     prepare(places)
-    processes.start_server(hands, places)
-    say(f"the SuperLink listens on {places.address}")
+    processes.start_server(crew, places)
+    report(f"the SuperLink listens on {places.address}")
     control.register(places, nodes)
 
 
-def begin(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> None:
-    """Start what executes the run of a folder."""
+def begin(crew: Crew, places: ServerPlaces, folder: Path, report: Reporter) -> None:
+    """Start the process that executes the run of a folder."""
     if store.held(folder):
         raise store.Busy(f"out = {str(folder)!r}: another process is writing this run")
     with processes.owner_only():
-        tell(folder, "starting")
-    hands.start(CONDUCTOR, places.conductor(folder.resolve()))
-    say("the run is started; waiting for the nodes")
+        write_status(folder, "starting")
+    crew.start(CONDUCTOR, places.conductor(folder.resolve()))
+    report("the run is started; waiting for the nodes")
 
 
 def execute(places: ServerPlaces, folder: Path) -> None:
-    """Execute the run of a folder over a SuperLink that listens; what was delivered is forgotten after each round."""
+    """Execute the run of a folder over a running SuperLink; delivered messages are erased after each round."""
     control.register(places, conductor.settings(folder).nodes)
     with control.run(places) as grid:
         conductor.conduct(grid, folder, lambda: superlink.prune(places.database))
 
 
-def follow(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> Iterator[Line]:
-    """Return every finished round until the run is over; a SuperLink that ends meanwhile is started again."""
+def follow(crew: Crew, places: ServerPlaces, folder: Path, report: Reporter) -> Iterator[RoundLine]:
+    """Yield every finished round until the run is over; a SuperLink that ends meanwhile is restarted."""
     seen = len(store.read_metrics(folder))
     while True:
-        ended = hands.processes[CONDUCTOR].poll() is not None  # asked first: what it wrote before its end is read below
+        ended = crew.processes[CONDUCTOR].poll() is not None  # polled first: what it wrote before its end is read below
         lines, status = store.read_metrics(folder), store.read_json(folder / STATUS)
         yield from lines[seen:]
         seen = len(lines)
@@ -64,82 +63,82 @@ def follow(hands: Crew, places: ServerPlaces, folder: Path, say: Tell) -> Iterat
         if ended and status["state"] == DONE:
             return
         if ended:
-            raise Failed(f"the run's process ended ({hands.last_words(CONDUCTOR)}); go on with --resume")
-        _revive(hands, places, say)
+            raise Failed(f"the run's process ended ({crew.last_lines(CONDUCTOR)}); restart with --resume")
+        _revive(crew, places, report)
         time.sleep(POLL)
 
 
-def _revive(hands: Crew, places: ServerPlaces, say: Tell) -> None:
-    if hands.processes["superlink"].poll() is not None:
-        say(f"the SuperLink ended and is started again ({hands.last_words('superlink', 1)})")
-        hands.start("superlink", places.superlink())
-        processes.await_health(hands, places)
+def _revive(crew: Crew, places: ServerPlaces, report: Reporter) -> None:
+    if crew.processes["superlink"].poll() is not None:
+        report(f"the SuperLink ended and is restarted ({crew.last_lines('superlink', 1)})")
+        crew.start("superlink", places.superlink())
+        processes.await_health(crew, places)
 
 
-def tend(hands: Crew, places: NodePlaces, say: Tell, patience: float) -> None:
-    """Keep a node's SuperNode and worker running for ever.
+def tend(crew: Crew, places: NodePlaces, report: Reporter, patience: float) -> None:
+    """Keep a node's SuperNode and worker running until the process is stopped.
 
-    A node that comes back is refused until the server has missed its predecessor for up to a minute, so what ends is
-    started again; RunFailed with the reason if the server has not taken it within `patience` seconds.
+    The server refuses a node that returns until it has missed the old one for up to a minute, so its processes are
+    restarted; RunFailed with the reason if the server does not accept it within `patience` seconds.
     """
     processes.write_secret(places.secret)
-    # Since when the server has not had this node, and where in the log that begins.
-    lost, since = time.monotonic(), hands.length("supernode")
-    life = _start(hands, places)
+    # When this node lost the server, and where in the log that is.
+    lost_at, log_offset = time.monotonic(), crew.length("supernode")
+    start = _start(crew, places)
     while True:
         time.sleep(POLL)
-        if life.connected:
-            lost, since = time.monotonic(), hands.length("supernode")
-        elif CONNECTED in hands.said_since("supernode", life.began):
-            life = replace(life, connected=True)
-            say(f"connected to {places.server}; orders are taken")
-        ended = [name for name in ("supernode", "worker") if hands.processes[name].poll() is not None]
-        overdue = time.monotonic() - lost > patience
+        if start.connected:
+            lost_at, log_offset = time.monotonic(), crew.length("supernode")
+        elif CONNECTED in crew.log_since("supernode", start.log_offset):
+            start = replace(start, connected=True)
+            report(f"connected to {places.server}; ready for orders")
+        ended = [name for name in ("supernode", "worker") if crew.processes[name].poll() is not None]
+        overdue = time.monotonic() - lost_at > patience
         if not ended and not overdue:
             continue
-        reason = _reason(hands, places, since, ended)
+        reason = _reason(crew, places, log_offset, ended)
         if overdue:
-            raise RunFailed(f"{reason}; given up after {patience:g} s (--retry)")
-        say(f"{reason}; tried again in {STEADY:g} s")
-        hands.stop()
+            raise RunFailed(f"{reason}; gave up after {patience:g} s (--retry)")
+        report(f"{reason}; retrying in {STEADY:g} s")
+        crew.stop()
         time.sleep(min(STEADY, patience))
-        life = _start(hands, places)
+        start = _start(crew, places)
 
 
 STEADY = 5.0
 CONNECTED = "SuperNode ID:"
-"""What a SuperNode writes once the server has taken it."""
+"""What a SuperNode logs once the server has accepted it."""
 REFUSALS = {
-    "Failed to activate SuperNode": "the server at {server} does not take the key {key}: it is not registered there, "
-    "or a node with this key was there less than a minute ago",
+    "Failed to activate SuperNode": "the server at {server} does not accept the key {key}: it is not registered there, "
+    "or a node with this key was connected less than a minute ago",
     "address already in use": "port {runtime} of this host is taken; choose another --runtime-port",
 }
-"""What Flower writes when a SuperNode is refused, and what that means."""
+"""What Flower logs when a SuperNode is refused, and what that means."""
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """One start of a node's processes: where in the SuperNode's log it begins, and whether the server has taken it."""
+class NodeStart:
+    """One start of a node's processes: its offset in the SuperNode's log, and whether the server has accepted it."""
 
-    began: int
+    log_offset: int
     connected: bool = False
 
 
-def _start(hands: Crew, places: NodePlaces) -> Life:
-    life = Life(hands.length("supernode"))
-    hands.start("supernode", places.supernode())
-    hands.start("worker", places.worker())
-    return life
+def _start(crew: Crew, places: NodePlaces) -> NodeStart:
+    start = NodeStart(crew.length("supernode"))
+    crew.start("supernode", places.supernode())
+    crew.start("worker", places.worker())
+    return start
 
 
-def _reason(hands: Crew, places: NodePlaces, since: int, ended: list[str]) -> str:
-    """Say why a node is not there: from what its SuperNode wrote since it was, or by trying the server."""
+def _reason(crew: Crew, places: NodePlaces, log_offset: int, ended: list[str]) -> str:
+    """Return why a node is not connected: from its SuperNode's log since it was, or by connecting to the server."""
     if ended == ["worker"]:
-        return f"the worker ended: {hands.last_words('worker')}"
-    said = hands.said_since("supernode", since)
+        return f"the worker ended: {crew.last_lines('worker')}"
+    log = crew.log_since("supernode", log_offset)
     for mark, sentence in REFUSALS.items():
-        if mark in said:
+        if mark in log:
             return sentence.format(server=places.server, key=places.key, runtime=places.runtime)
     return processes.unreachable(places.server, places.ca) or (
-        f"the SuperNode ended ({hands.log('supernode')} says why)" if ended else "the SuperNode is not ready yet"
+        f"the SuperNode ended ({crew.log('supernode')} says why)" if ended else "the SuperNode is not ready yet"
     )

@@ -1,1 +1,1 @@
-"""Ways to train a cohort: one client after another, or mapped over the cores of this machine."""
+"""Ways to train a cohort: one client after another, in parallel on this machine, or over Flower."""

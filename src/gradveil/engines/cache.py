@@ -1,7 +1,7 @@
-"""Compiled programs are kept on disk, so that only the first run of a kind waits for the compiler.
+"""Compiled programs are cached on disk, so that only the first run of a kind waits for the compiler.
 
-In memory they are let go when they become too many: every program takes memory maps, of which Linux grants a process
-65,530 by default, and XLA crashes without a word of Python when they run out.
+They are dropped from memory when there are too many: every program takes memory maps, of which Linux grants a process
+65,530 by default, and XLA crashes without a Python exception when they run out.
 """
 
 import os
@@ -14,9 +14,9 @@ MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000
 
 
-def let_go_of_programs(most: int = MOST_MAPS) -> bool:
-    """Drop all compiled programs from memory if the process holds more memory maps than `most`; says whether."""
-    if not MAPS.exists() or MAPS.read_bytes().count(b"\n") <= most:
+def let_go_of_programs(limit: int = MOST_MAPS) -> bool:
+    """Drop all compiled programs from memory if the process has more than `limit` memory maps; return whether."""
+    if not MAPS.exists() or MAPS.read_bytes().count(b"\n") <= limit:
         return False
     jax.clear_caches()
     return True

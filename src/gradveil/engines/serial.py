@@ -1,4 +1,4 @@
-"""The obvious engine: a Python loop over clients and steps. It is slow, and what the others are compared with."""
+"""The reference engine: a Python loop over clients and steps, slow, to compare the others with."""
 
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ class Serial:
         self._spec, self._population = ClientSpec.of(plan), population
 
     @property
-    def at_once(self) -> int:
+    def clients_per_call(self) -> int:
         """One client after another."""
         return 1
 
@@ -31,7 +31,7 @@ class Serial:
         """Train the cohort in ascending order of client number."""
         clients = np.sort(cohort)
         reports = [self._train_one(task, int(number)) for number in clients]
-        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *reports) if reports else self._nobody(task)
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *reports) if reports else self._empty(task)
         return Reports(clients, *stacked)
 
     def _train_one(self, task: RoundTask, number: int) -> Report:
@@ -42,7 +42,7 @@ class Serial:
             progress = _step(self._spec, task, data, progress, jnp.asarray(index))
         return client.finish(self._spec, task, data, progress)
 
-    def _nobody(self, task: RoundTask) -> Report:
+    def _empty(self, task: RoundTask) -> Report:
         return empty(self._spec, task, self._population)
 
 
@@ -50,5 +50,5 @@ def empty(spec: ClientSpec, task: RoundTask, population: Population) -> Report:
     """Return the stacked reports of a cohort without clients, as Poisson sampling may draw one."""
     data = ClientData(population.x, population.y, population.shards[0], np.int32(0))  # type: ignore[arg-type]
     shapes = jax.eval_shape(partial(client.train, spec), task, data)
-    nobody: Report = jax.tree.map(lambda s: np.zeros((0, *s.shape), s.dtype), shapes)
-    return nobody
+    no_reports: Report = jax.tree.map(lambda s: np.zeros((0, *s.shape), s.dtype), shapes)
+    return no_reports

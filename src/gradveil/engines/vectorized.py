@@ -27,10 +27,10 @@ _AXIS = "devices"
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How a plan is carried out; nothing in here may change a result.
+    """How a plan is executed; nothing here changes a result.
 
-    devices: how many local devices to use (None: all). chunk: most clients that a device trains in one call; larger
-    ones save little, smaller ones let an interrupt through sooner.
+    devices: how many local devices to use (None: all). chunk: the most clients that a device trains in one call; larger
+    chunks save little, smaller ones react to an interrupt sooner.
     """
 
     devices: int | None = None
@@ -60,8 +60,8 @@ class Vectorized:
         self._program = _program(self._spec, mesh)
 
     @property
-    def at_once(self) -> int:
-        """A chunk on every device."""
+    def clients_per_call(self) -> int:
+        """One chunk per device."""
         return self._chunk
 
     def train(self, task: RoundTask, cohort: Array) -> Reports:
@@ -81,9 +81,9 @@ class Vectorized:
 
 
 def _chunk(cohort: int, devices: int, wish: int) -> int:
-    """Return the clients a device trains in a call: as many as wished, or fewer if that leaves fewer slots to fill up.
+    """Return the clients per device and call: as many as wished, or fewer if that leaves less padding.
 
-    At least 2, since XLA unrolls a loop of 1 and rounds otherwise.
+    At least 2: XLA unrolls a loop of 1, and rounds differently then.
     """
     each = -(-cohort // devices)
     return min(range(2, max(wish, 2) + 1), key=lambda chunk: (-(-each // chunk) * chunk, -chunk))
@@ -91,12 +91,12 @@ def _chunk(cohort: int, devices: int, wish: int) -> int:
 
 @lru_cache(maxsize=32)
 def _program(spec: ClientSpec, mesh: Mesh) -> Any:
-    """Compile, for a kind of work: task, pool, shards [chunk, size], client numbers [chunk] -> stacked Report."""
+    """Compile for a client's spec: task, pool, shards [chunk, size], client numbers [chunk] -> stacked Report."""
     split, whole = PartitionSpec(_AXIS), PartitionSpec()
 
     def cohort(task: RoundTask, x: jax.Array, y: jax.Array, shards: jax.Array, clients: jax.Array) -> Report:
-        def one(holder: tuple[jax.Array, jax.Array]) -> Report:
-            return client.train(spec, task, ClientData(x, y, *holder))
+        def one(shard_and_client: tuple[jax.Array, jax.Array]) -> Report:
+            return client.train(spec, task, ClientData(x, y, *shard_and_client))
 
         reports: Report = jax.lax.map(one, (shards, clients))
         return reports

@@ -1,1 +1,1 @@
-"""Algorithm 1: clients, server, rounds, and what each round released."""
+"""Algorithm 1: clients, server, rounds, and what each round releases."""

@@ -62,7 +62,7 @@ def begin(spec: ClientSpec, task: RoundTask) -> Progress:
 
 def step(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progress, index: Array) -> Progress:
     """Do local step `index`: pick a batch, let its gradients cross the example surface, descend."""
-    key, indices = _noise_key(task, data, index), picked(spec, task, data, index)
+    key, indices = _noise_key(task, data, index), batch_indices(spec, task, data, index)
     capacities = spec.sampling.capacities(spec.size, spec.batch)
     moves = [partial(_descend, spec, task, data, before, _Batch(n, index, indices, key)) for n in capacities]
     if len(moves) == 1:
@@ -83,31 +83,31 @@ def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress)
     return Report(crossing.used, crossing.statistics, crossing.metrics)
 
 
-def picked(spec: ClientSpec, task: RoundTask, data: ClientData, index: Array) -> BatchIndices:
-    """Choose the batch of local step `index`."""
+def batch_indices(spec: ClientSpec, task: RoundTask, data: ClientData, index: Array) -> BatchIndices:
+    """Draw the batch of local step `index`."""
     key = keys.named(_client_key(task, data), "batch", index)
     return spec.sampling.pick(key, index, spec.size, spec.batch)
 
 
 def observed(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree, index: Array) -> Crossing:
-    """Let the batch of local step `index` cross the example surface again, to see what it shows there.
+    """Replay the crossing of local step `index` at the example surface, to see what an adversary observes there.
 
-    Draws the very noise that `step` draws; not to be compiled, since the number of real examples decides shapes.
+    It draws the same noise as `step`; not to be compiled, since the number of real examples decides shapes.
     """
-    real = int(picked(spec, task, data, index).real)
-    slots = next(n for n in spec.sampling.capacities(spec.size, spec.batch) if n >= real)
+    size = int(batch_indices(spec, task, data, index).real)
+    slots = next(n for n in spec.sampling.capacities(spec.size, spec.batch) if n >= size)
     crossing: Crossing = _observed(spec, slots, task, data, params, index)
     return crossing
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _observed(spec: ClientSpec, slots: int, task: RoundTask, data: ClientData, params: Tree, index: Array) -> Crossing:
-    batch = _Batch(slots, index, picked(spec, task, data, index), _noise_key(task, data, index))
+    batch = _Batch(slots, index, batch_indices(spec, task, data, index), _noise_key(task, data, index))
     return _cross_examples(spec, task, data, params, batch)
 
 
 def _cross_examples(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree, batch: _Batch) -> Crossing:
-    """Let the gradients of a batch, a lot with leaves [slots, ...], cross the example surface: the only place."""
+    """Let the gradients of a batch, a lot with leaves [slots, ...], cross the example surface; nothing else does."""
     gradients = per_example_gradients(spec.model, params, *_examples(data, batch))
     sigma = task.sigmas[batch.step]
     method = spec.method(task)
@@ -115,7 +115,7 @@ def _cross_examples(spec: ClientSpec, task: RoundTask, data: ClientData, params:
 
 
 def _descend(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progress, batch: _Batch) -> Progress:
-    """Take one step; a method that acts elsewhere needs no single gradients, and that of the batch is cheaper."""
+    """Take one step; where the method does not act on examples, one gradient of the batch is enough and cheaper."""
     method = spec.method(task)
     if not method.acts(Surface.EXAMPLE):
         gradient = batch_gradient(spec.model, before.params, *_examples(data, batch), batch.mask / spec.batch)

@@ -1,4 +1,4 @@
-"""The seam: how a cohort is trained. The loop of rounds knows nothing else about machines."""
+"""What an engine is: it trains a cohort, on this machine or on many. The loop of rounds knows nothing more of it."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -44,18 +44,18 @@ _PARTITION = 0x70617274  # keeps this stream apart from others of the same seed
 
 
 class TooFew(Exception):
-    """Fewer clients answered than the plan's minimum: the round is tried again with new keys."""
+    """Fewer clients replied than the plan's minimum: the round is repeated with new keys."""
 
 
 class Engine(Protocol):
     """Trains a cohort: on this machine one client after another, mapped over its cores, or on many machines."""
 
     @property
-    def at_once(self) -> int:
-        """How many clients one call trains together; fewer take as long."""
+    def clients_per_call(self) -> int:
+        """How many clients are trained in parallel; fewer take as long."""
 
     def train(self, task: RoundTask, cohort: Array) -> Reports:
-        """Let every client of the cohort (numbers, any order) do the task; reports come sorted by client.
+        """Let every client of the cohort (numbers, any order) do the task; reports are sorted by client.
 
-        Raises TooFew if clients can fail to answer and too many did.
+        Raises TooFew if clients can fail to reply and too many did.
         """

@@ -1,4 +1,4 @@
-"""How good a model is, beside what chance and the majority class would give, and how large its gradients are."""
+"""How good a model is, with its interval, and how large its gradients are."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -71,5 +71,5 @@ QUANTILES = (0.5, 0.9, 0.99, 1.0)
 def norm_quantiles(model: Model, params: Tree, x: Any, y: Any) -> dict[str, float]:
     """Return quantiles of the per-example layer norms, over examples and layers; the last is the paper's l2-max."""
     norms = np.asarray(_norms(model, params, x, y)).ravel()
-    with np.errstate(invalid="ignore"):  # of a model that overflows, some are infinite
+    with np.errstate(invalid="ignore"):  # a model that overflows has infinite norms
         return {f"{q:g}": float(np.quantile(norms, q)) for q in QUANTILES}

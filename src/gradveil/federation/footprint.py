@@ -1,4 +1,4 @@
-"""What a plan holds in memory at the least, and whether the machine has as much: asked before anything is made."""
+"""The least memory that a plan needs, compared with what the machine has before anything is allocated."""
 
 import math
 import os
@@ -18,19 +18,19 @@ WORD = 4
 
 
 def needed(plan: Plan, dataset: Dataset) -> dict[str, int]:
-    """Return the bytes that training cannot do without, by what takes them: a lower bound, not an estimate.
+    """Return the bytes that training needs at least, by what takes them: a lower bound, not an estimate.
 
     P parameters: W(t), its successor and the gradient; K updates, once as they come and once stacked; B gradients of
-    single examples where the method needs them; who holds what, int32 [N, |D_i|], and its shuffled copy.
+    single examples where the method needs them; the shards, int32 [N, |D_i|], and their shuffled copy.
     """
     shape, classes = dataset.shape, len(dataset.classes)
-    drawn = jax.eval_shape(lambda: plan.model.init(keys.root(0), shape, classes))
-    parameters = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(drawn))
-    singly = plan.method.surface is Surface.EXAMPLE and not plan.method.idle
+    shapes = jax.eval_shape(lambda: plan.model.init(keys.root(0), shape, classes))
+    parameters = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+    per_example = plan.method.acts(Surface.EXAMPLE)
     return {
         f"a model of {parameters} parameters": 3 * WORD * parameters,
         f"the updates of cohort = {plan.cohort} clients": 2 * WORD * parameters * plan.cohort,
-        f"gradients of batch = {plan.batch} examples": WORD * parameters * plan.batch if singly else 0,
+        f"gradients of batch = {plan.batch} examples": WORD * parameters * plan.batch if per_example else 0,
         f"clients x client_size = {plan.clients} x {plan.client_size}": 2 * WORD * plan.clients * plan.client_size,
         f"rounds x local_steps = {plan.rounds} x {plan.local_steps}": 8 * plan.rounds * plan.local_steps,
         "the dataset": dataset.train.x.nbytes + dataset.test.x.nbytes,
@@ -38,12 +38,13 @@ def needed(plan: Plan, dataset: Dataset) -> dict[str, int]:
 
 
 def refuse_beyond_memory(plan: Plan, dataset: Dataset) -> None:
-    """Refuse a plan that cannot fit this machine, naming what takes most."""
-    parts, here = needed(plan, dataset), memory()
-    total, most = sum(parts.values()), max(parts, key=lambda name: parts[name])
-    if here is not None and total > here:
+    """Refuse a plan that does not fit into this machine's memory, naming what takes most."""
+    parts, limit = needed(plan, dataset), memory()
+    total, largest = sum(parts.values()), max(parts, key=lambda name: parts[name])
+    if limit is not None and total > limit:
         raise BadInput(
-            f"{most}: takes {_size(parts[most])}, the plan {_size(total)} in all, and this machine has {_size(here)}"
+            f"{largest}: takes {_size(parts[largest])}, the plan {_size(total)} in all, and this machine has "
+            f"{_size(limit)}"
         )
 
 

@@ -1,8 +1,8 @@
-"""What someone standing at a surface would have read: one client of one round, run again with its own keys.
+"""What an adversary at a surface reads: one client of one round, replayed with its own keys.
 
-A surface has views. `released` is what the method lets out there, the paper's reading; `arriving` (server) and
-`in_memory` (example) are the harsher ones: what reaches a server before it adds noise, and the gradients that exist in
-a client before their sum is noised.
+A surface has views. `released` is what the method releases there, as the paper attacks it; `arriving` (server) and
+`in_memory` (example) are stronger: the updates before the server adds noise, and the gradients in a client before
+their sum is noised.
 """
 
 import math
@@ -51,14 +51,14 @@ class Tap:
 
     def __post_init__(self) -> None:
         if self.view not in VIEWS[self.surface]:
-            among = " or ".join(VIEWS[self.surface])
-            raise BadInput(f"view = {self.view!r}: surface {int(self.surface)} shows {among}")
+            views = " or ".join(VIEWS[self.surface])
+            raise BadInput(f"view = {self.view!r}: must be {views} at surface {int(self.surface)}")
         if self.single and self.surface is not Surface.EXAMPLE:
             raise BadInput("batch = 1: gradients of single examples are read at surface 2 only")
 
     @staticmethod
     def at(plan: Plan, surface: Surface, view: str) -> "Tap":
-        """Take the closest look that a plan allows: single examples, unless only the noised sum is let out."""
+        """Return the most detailed tap that a plan allows: single examples, unless only a noised sum is released."""
         return Tap(surface, view, surface is Surface.EXAMPLE and shows_singles(plan, view))
 
 
@@ -69,10 +69,10 @@ def shows_singles(plan: Plan, view: str) -> bool:
 
 
 class Read(NamedTuple):
-    """A reading in the units of a gradient (an update is divided by -lr L), and which examples are behind it.
+    """A reading in the units of a gradient (an update is divided by -lr L), and the rows of its examples.
 
-    std: the noise on it, a tree that broadcasts to `gradient`; NaN where S is private. rows: places in the pool of
-    examples, for the referee alone.
+    std: the noise on it, a tree that broadcasts to `gradient`; NaN where S is private. rows: indices into the pool of
+    examples, for scoring only.
     """
 
     params: Tree
@@ -84,7 +84,7 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The public mechanism as a function: what examples would have shown at a tap, had no noise been drawn."""
+    """The public mechanism as a function: what a tap would have read of examples, had no noise been drawn."""
 
     spec: ClientSpec
     dynamic: tuple[float, ...]
@@ -99,8 +99,8 @@ class Replay:
     def __call__(self, params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:
         """Return the reading without noise for examples [L B, ...] and labels [L B], in the order of their use.
 
-        Where batches vary in size there may be more or fewer than B of them, and a label below 0 marks an empty place;
-        sums are divided by the public B as in training.
+        Batches of varying size may have more or fewer than B of them, and a label below 0 marks padding; sums are
+        divided by the public B as in training.
         """
         method = combine(self.spec.static, self.dynamic)._replace(prune=Keep())
         if self.tap.surface is Surface.EXAMPLE:
@@ -137,7 +137,7 @@ class Replay:
 
 
 def _through(surface: Surface, method: TracedMethod, update: Tree, clip_state: Tree) -> Tree:
-    """Return one update after a surface, clipped if the rule acts there."""
+    """Return one update after a surface, clipped if the method acts there."""
     if not method.acts(surface):
         return update
     return unnoised(method, tree.lot_of_one(update), jnp.ones(1), 1, clip_state)
@@ -148,9 +148,9 @@ def _as_gradient(update: Tree, learning_rate: float, steps: int) -> Tree:
 
 
 def read(plan: Plan, population: Population, state: State, roots: Keys, number: int, tap: Tap, step: int = 0) -> Read:
-    """Run client `number` of the round after `state` again and read it at a tap; `step` counts at surface 2 only.
+    """Replay client `number` in the round after `state` and read it at a tap; `step` matters at surface 2 only.
 
-    After the last round of a plan, what is read is one more round with the last noise scale.
+    After the last round of a plan, one more round with the last noise scale is read.
     """
     t = min(state.round, plan.rounds - 1)
     task = task_for(plan, t, state.params, state.clip_state, keys.named(roots.private, "round", state.round))
@@ -166,7 +166,7 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
 _train = partial(jax.jit, static_argnums=0)(client.train)
 _step = partial(jax.jit, static_argnums=0)(client.step)
 _Look = tuple[Tree, Tree, Host]
-"""The parameters, the gradient read there, and the rows of the examples behind it."""
+"""The parameters, the gradient read there, and the rows of its examples."""
 
 
 def _at_example(spec: ClientSpec, task: RoundTask, data: ClientData, step: int, tap: Tap) -> _Look:
@@ -196,8 +196,8 @@ def _at_update(spec: ClientSpec, task: RoundTask, data: ClientData, tap: Tap) ->
 
 def _rows(spec: ClientSpec, task: RoundTask, data: ClientData, step: int) -> Host:
     """Return the rows of the pool that a local step used."""
-    chosen = client.picked(spec, task, data, jnp.asarray(step))
-    rows: Host = np.asarray(data.shard)[np.asarray(chosen.positions)[: int(chosen.real)]]
+    indices = client.batch_indices(spec, task, data, jnp.asarray(step))
+    rows: Host = np.asarray(data.shard)[np.asarray(indices.positions)[: int(indices.real)]]
     return rows
 
 
@@ -248,7 +248,7 @@ def _public_sensitivity(plan: Plan, clip_state: Tree) -> float:
 
 
 def gaussian_mu(plan: Plan, t: int, tap: Tap, layers: int) -> float | None:
-    """Return the mu of one reading if one example (or, for noised updates, the whole client) is there or not.
+    """Return the mu of one reading if one example (or, for noised updates, the whole client) is added or removed.
 
     mu = 1 / z for the noise multiplier z of the round's Release, of a lot of one where single units are read; times
     sqrt(touches) where the L steps of an update are read together, each as noisy as the least noisy of them, since an
@@ -261,5 +261,5 @@ def gaussian_mu(plan: Plan, t: int, tap: Tap, layers: int) -> float | None:
     alone = tap.single or not example
     z = replace(release, expected=1.0 if alone else float(plan.batch)).noise_multipliers
     together = example and tap.surface is not Surface.EXAMPLE
-    least, often = (min(z), release.touches) if together else (z[0], 1)
-    return math.sqrt(often) / least if least > 0 else None
+    smallest, times = (min(z), release.touches) if together else (z[0], 1)
+    return math.sqrt(times) / smallest if smallest > 0 else None

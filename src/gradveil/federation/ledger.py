@@ -1,4 +1,4 @@
-"""The one translator from plans to releases: what each round of a plan lets out, in the accountants' terms."""
+"""The translation of plans for the accountants: what each round releases."""
 
 import math
 
@@ -24,12 +24,12 @@ def shape_of(plan: Plan, shape: tuple[int, ...], classes: int) -> Tree:
     return jax.eval_shape(lambda: plan.model.init(jax.random.key(0), shape, classes))
 
 
-def releases(plan: Plan, t: int, layers: int, copies: int, answered: int | None = None) -> tuple[Release, ...]:
+def releases(plan: Plan, t: int, layers: int, copies: int, replies: int | None = None) -> tuple[Release, ...]:
     """Return what round t releases: the noised sums, and the noised count of a quantile clip.
 
-    answered: how many of a cohort answer at least, where clients can fail to; all of them unless given.
+    replies: the least number of clients that reply, where clients can fail to; the whole cohort by default.
     """
-    cohort = plan.cohort if answered is None else answered
+    cohort = plan.cohort if replies is None else replies
     example = plan.method.surface is Surface.EXAMPLE
     sigmas = plan.sigmas()[t]
     main = Release(

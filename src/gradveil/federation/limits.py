@@ -1,8 +1,7 @@
-"""How large an honest update can be: a public limit that follows from the plan, beyond which a server refuses.
+"""How large an honest update can be: a limit that follows from the plan, above which a server rejects updates.
 
-A clip bounds what every example or update adds, so whoever knows the plan knows how far an honest client can move the
-model in a round, but for the tail of its noise. Without such a limit one node that sends large finite numbers ruins the
-model for all.
+A clip bounds every example or update, so the plan determines how far an honest client can move the model in a round,
+except for the tail of its noise. Without such a limit, one node that sends large finite numbers would ruin the model.
 """
 
 import math
@@ -20,14 +19,14 @@ from gradveil.privacy.sensitivity import ClipBound, Fixed
 from gradveil.surface import Surface
 
 FAILURE = 1e-12
-"""The chance that the noise of an honest update exceeds its part of the limit."""
+"""The probability that the noise of an honest update exceeds its part of the limit."""
 SLACK = 1e-3
-"""What is added for sums, norms and scales in float32, as a share of the limit."""
+"""The margin for rounding in float32, as a fraction of the limit."""
 _ROUNDING = 2.0**-23
 
 
 class Space(NamedTuple):
-    """How a clip maps what it has bounded and noised back: width * w + offset, by the norms that count.
+    """How a clip maps a noised mean back, width * w + offset, by its norms.
 
     width, widest: the l2 norm of the widths over all coordinates, and the largest; offset: the l2 norm of the offsets.
     """
@@ -60,11 +59,11 @@ def update_limit(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
 def statistics_fault(
     plan: Plan, t: int, params: Any, clip_state: Any, statistics: tuple[np.ndarray[Any, Any], ...]
 ) -> str | None:
-    """Say what in the notes of clients, leaves [k, ...], no honest client sends: it would ruin the clip for all."""
+    """Return why clip statistics, leaves [k, ...], cannot come from an honest client; None if they can."""
     clip, example = plan.method.clip, plan.method.surface is Surface.EXAMPLE
     if isinstance(clip, Quantile):
-        most = _capacity(plan) / 2
-        return None if all((np.abs(n) <= most).all() for n in statistics) else f"a count is beyond {most:g}"
+        limit = _capacity(plan) / 2
+        return None if all((np.abs(n) <= limit).all() for n in statistics) else f"a count is above the limit {limit:g}"
     if not isinstance(clip, AdaClip) or plan.method.surface is Surface.SERVER:
         return None
     steps, space = plan.local_steps if example else 1, _space(plan, params, clip_state)
@@ -74,8 +73,8 @@ def statistics_fault(
     layers = len(jax.tree.leaves(params))
     for limit, leaves in ((released, statistics[:layers]), (spread, statistics[layers : 2 * layers])):
         if (norms(leaves) > limit).any():
-            return f"a note has norm {norms(leaves).max():.3g}, and an honest one at most {limit:.3g}"
-    return None if (statistics[-1] == steps).all() else f"a note counts other than {steps} steps"
+            return f"clip statistics have norm {norms(leaves).max():.3g}, above the limit {limit:.3g}"
+    return None if (statistics[-1] == steps).all() else f"clip statistics are not of {steps} steps"
 
 
 def norms(update: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
@@ -86,7 +85,7 @@ def norms(update: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
 
 
 def _sum_of_steps(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
-    """Return the largest norm of all that a client lets out in round t, summed over its steps; see `update_limit`."""
+    """Return the largest norm of what a client releases in round t, summed over its steps; see `update_limit`."""
     example, space = plan.method.surface is Surface.EXAMPLE, _space(plan, params, clip_state)
     n, capacity, steps = (plan.batch, _capacity(plan), plan.local_steps) if example else (1, 1, 1)
     unit = capacity / n * _largest_unit(plan, params, clip_state)
@@ -96,7 +95,7 @@ def _sum_of_steps(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
 
 
 def _capacity(plan: Plan) -> int:
-    """Return the most units that a client sums at once."""
+    """Return the most units in one sum of a client."""
     example = plan.method.surface is Surface.EXAMPLE
     return plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else 1
 
@@ -122,13 +121,13 @@ def _largest_unit(plan: Plan, params: Any, clip_state: Any) -> float:
     return bound
 
 
-def _largest_sensitivity(plan: Plan, clip_state: Any, crowd: float) -> float:
-    """Return the largest S; one that follows the data follows norms of clipped units or of their mean."""
+def _largest_sensitivity(plan: Plan, clip_state: Any, fill: float) -> float:
+    """Return the largest S; a data-dependent one is bounded by norms of clipped units or of their mean."""
     sensitivity = plan.method.sensitivity
     if isinstance(sensitivity, Fixed):
         return sensitivity.value
     bound = float(plan.method.clip.bound(clip_state))
-    return bound if isinstance(sensitivity, ClipBound) else bound * max(1.0, crowd)
+    return bound if isinstance(sensitivity, ClipBound) else bound * max(1.0, fill)
 
 
 def _space(plan: Plan, params: Any, clip_state: Any) -> Space:

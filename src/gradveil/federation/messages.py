@@ -1,4 +1,4 @@
-"""What crosses between server and clients in a round, and the static description of what a client does."""
+"""What server and clients exchange in a round, and the static description of a client's work."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from gradveil.tree import Array, Tree
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """What of a plan decides the compiled program of a client. Hashable; numbers come in the RoundTask."""
+    """The part of a plan that decides a client's compiled program. Hashable; numbers come in the RoundTask."""
 
     model: Model
     static: StaticMethod
@@ -40,9 +40,9 @@ class ClientSpec:
 
 
 class RoundTask(NamedTuple):
-    """One round's order to every client of the cohort: a pytree of arrays.
+    """One round's task for every client of the cohort: a pytree of arrays.
 
-    t: the round. clip_state: what an adaptive clip has learned. dynamic: the method's numbers for `ClientSpec.static`;
+    t: the round. clip_state: the state of an adaptive clip. dynamic: the method's numbers for `ClientSpec.static`;
     sigmas: float32 [L]; key: the round's private key.
     """
 
@@ -56,7 +56,7 @@ class RoundTask(NamedTuple):
 
 
 class Report(NamedTuple):
-    """One client's answer: its update W_L - W_0 as released, the clip's statistics and the metrics of its crossings."""
+    """One client's reply: its update W_L - W_0 as released, the clip's statistics and the metrics of its crossings."""
 
     update: Tree
     statistics: Tree
@@ -64,9 +64,9 @@ class Report(NamedTuple):
 
 
 class Reports(NamedTuple):
-    """The answers of a cohort, stacked on a leading axis in ascending order of client number.
+    """The replies of a cohort, stacked on a leading axis in ascending order of client number.
 
-    Over a network some clients may be missing. remarks: what the engine tells of the round, for its line of metrics.
+    Over a network some clients may be missing. remarks: the engine's own entries for the round's line of metrics.
     """
 
     clients: np.ndarray[Any, Any]
@@ -77,7 +77,7 @@ class Reports(NamedTuple):
 
 
 def task_for(plan: Plan, t: int, params: Tree, clip_state: Tree, key: Array) -> RoundTask:
-    """Write the order of round t."""
+    """Return the task of round t."""
     _, dynamic = split_static(plan.method)
     return RoundTask(
         t=jnp.int32(t),

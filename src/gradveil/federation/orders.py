@@ -1,4 +1,4 @@
-"""What crosses the network in a round: the server's order to a node, and the node's answer. Nothing else does."""
+"""All that crosses the network in a round: the server's order to a node, and the node's reply."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ class Order:
     """Train these clients of the plan from these weights.
 
     clients: int [k], those of the cohort that the node holds. node, nodes: the node is number `node` of `nodes` and
-    holds every client whose number leaves that remainder. params, clip_state: leaves of the model and of the clip's
+    holds every client whose number modulo `nodes` is `node`. params, clip_state: leaves of the model and of the clip's
     state. shape, classes, columns: of the examples that the model is made for. key: the round's key if the plan's noise
     is seeded; a node draws its own otherwise.
     """
@@ -44,7 +44,7 @@ class NodeReply:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node does not do what it was asked to."""
+    """Why a node refuses an order."""
 
     reason: str
 
@@ -54,7 +54,7 @@ def columns_of(dataset: Dataset) -> tuple[str, ...]:
     return tuple(f"{f.name} ({f.stop - f.start})" for f in dataset.features)
 
 
-def held_by(node: int, nodes: int, clients: Array) -> Array:
+def clients_of(node: int, nodes: int, clients: Array) -> Array:
     """Return those of the clients that node number `node` of `nodes` holds."""
-    held: Array = clients[clients % nodes == node]
-    return held
+    on_node: Array = clients[clients % nodes == node]
+    return on_node

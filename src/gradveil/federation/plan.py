@@ -1,4 +1,4 @@
-"""A plan: all that decides a result, and nothing that must not."""
+"""A plan: everything that decides a result, and nothing else."""
 
 import math
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import numpy as np
 from gradveil.accounting.threats import THREATS
 from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import real, settle, whole
 from gradveil.keys import LARGEST_SEED
 from gradveil.models.networks import MODELS, Cnn, Model
@@ -20,10 +20,10 @@ from gradveil.surface import Surface
 
 ACCOUNTANTS = ("pld", "paper-moments")
 MOST_CLIENTS = 10**7
-"""Each has a place in several arrays, and is dealt its examples one after the other."""
+"""Each has an entry in several arrays, and examples are dealt to one client after another."""
 MOST_SIGMAS = 10**7
 MOST_STEPS = 10**11
-"""Local steps of all clients and rounds: at a million a second a day's work, and no machine does a million a second."""
+"""Local steps of all clients and rounds: more than a day of work at a million per second, beyond any machine."""
 
 
 LEAST_DELTA = 1e-100
@@ -31,11 +31,11 @@ LARGEST_DELTA = 0.01
 
 
 def delta_of(delta: float) -> float:
-    """Return a delta that an accountant can work with, or refuse it."""
+    """Return delta if an accountant can work with it; BadInput otherwise."""
     if not 0 < delta < 1:
         raise BadInput(f"delta = {delta}: must lie between 0 and 1")
     if delta > LARGEST_DELTA:
-        raise BadInput(f"delta = {delta}: must be at most {LARGEST_DELTA:g}; with a larger one little is promised")
+        raise BadInput(f"delta = {delta}: must be at most {LARGEST_DELTA:g}; a larger one guarantees little")
     if delta < LEAST_DELTA:
         raise BadInput(f"delta = {delta}: must be at least {LEAST_DELTA:g}")
     return delta
@@ -44,8 +44,8 @@ def delta_of(delta: float) -> float:
 class NoiseSource(Enum):
     """Where noise, batches and cohorts come from.
 
-    SEEDED: from the plan's seed, for simulation and tests; whoever knows the seed can subtract the noise.
-    SECRET: from the operating system's entropy, never stored; such a run cannot be repeated to the bit.
+    SEEDED: from the plan's seed, for simulation and tests; anyone who knows the seed can subtract the noise.
+    SECRET: from the operating system's entropy, never stored; such a run is not reproducible.
     """
 
     SEEDED = "seeded"
@@ -59,8 +59,8 @@ class Plan:
     clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `train_all` adds
     MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
     before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
-    `minimum_cohort` counts where clients can fail to answer: with fewer, half the cohort unless given, a round is tried
-    again.
+    `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
+    repeated.
     """
 
     dataset: str
@@ -90,20 +90,20 @@ class Plan:
     def __post_init__(self) -> None:
         settle(self)
         if not self.dataset or "\0" in self.dataset:
-            raise BadInput(f"dataset = {shown(self.dataset)}: must be a name or a path")
+            raise BadInput(f"dataset = {quoted(self.dataset)}: must be a name or a path")
         for name in ("clients", "cohort", "rounds", "local_steps", "batch", "client_size"):
             whole(name, getattr(self, name))
-        self._check_work()
+        self._check_size()
         self._check_numbers()
         for name, known in (("accountant", ACCOUNTANTS), ("threat_model", tuple(THREATS))):
             if getattr(self, name) not in known:
-                raise BadInput(f"{name} = {shown(getattr(self, name))}: must be one of {', '.join(known)}")
+                raise BadInput(f"{name} = {quoted(getattr(self, name))}: must be one of {', '.join(known)}")
         self.sampling.check(self.client_size, self.batch)
         self._check_draw()
         self.sigmas()
 
-    def _check_work(self) -> None:
-        """Refuse what cannot end: T L noise scales that no array holds, T K L local steps that nobody waits for."""
+    def _check_size(self) -> None:
+        """Refuse plans that are too large: T L noise scales are one array, T K L local steps must end some day."""
         t, k, steps = self.rounds, self.cohort, self.local_steps
         if t * steps > MOST_SIGMAS:
             raise BadInput(f"rounds x local_steps = {t} x {steps}: must be at most {MOST_SIGMAS}")
@@ -131,16 +131,18 @@ class Plan:
             server and self.cohort_sampling is CohortSampling.POISSON
         )
         if self.method.draw is Draw.EACH and varies and not self.method.noise.silent:
-            raise BadInput("draw = each: with lots of varying size the noise would tell how many units there were")
+            raise BadInput(
+                "draw = each: needs lots of a fixed size; otherwise the noise reveals how many units there are"
+            )
 
-    def fewest(self, asked: int) -> int:
-        """Return how many of the clients that were asked must answer.
+    def minimum_replies(self, sampled: int) -> int:
+        """Return how many of the sampled clients must reply.
 
-        Where each client draws its share of the noise, all must: without one the sum would have too little.
+        Where each client adds a share of the noise, all must: with fewer, the sum would have too little noise.
         """
         if self.method.share:
-            return asked
-        return min(asked, self.minimum_cohort or -(-self.cohort // 2))
+            return sampled
+        return min(sampled, self.minimum_cohort or -(-self.cohort // 2))
 
     def sigmas(self) -> np.ndarray[Any, Any]:
         """Return sigma for every round and local step, float64 [T, L]."""

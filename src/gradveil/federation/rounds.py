@@ -16,9 +16,9 @@ from gradveil.privacy.sanitize import ClipMetrics
 
 
 class Round(NamedTuple):
-    """A finished round: its number, the state after it, who was asked and what was measured where the method acts.
+    """A finished round: its number, the state after it, the cohort, and metrics of the surface where the method acts.
 
-    attempts: how often it was tried. remarks: what the engine told of it.
+    attempts: how many it took. remarks: the engine's own entries for the round's line of metrics.
     """
 
     t: int
@@ -34,28 +34,28 @@ def rounds(
     engine: Engine,
     state: State,
     roots: Keys,
-    tried: int = 0,
+    attempts: int = 0,
     may_retry: Callable[[State], bool] = lambda state: True,
 ) -> Iterator[Round]:
     """Train from a state to the plan's last round, one Round at a time.
 
-    Every draw of round t depends on the key, t and the attempt alone, so a run that stops and goes on is the run that
-    never stopped. tried: attempts that the first round has behind it. may_retry: is asked after every failed attempt,
+    Every draw of round t depends on the key, t and the attempt alone, so a resumed run is bit-identical to one that
+    never stopped. attempts: failed attempts at the first round so far. may_retry: called after every failed attempt,
     with that attempt counted.
     """
     while state.round < plan.rounds:
-        done = _round(plan, engine, state, roots, tried, may_retry)
+        done = _round(plan, engine, state, roots, attempts, may_retry)
         yield done
-        state, tried = done.state, 0
+        state, attempts = done.state, 0
 
 
 def _round(
-    plan: Plan, engine: Engine, state: State, roots: Keys, tried: int, may_retry: Callable[[State], bool]
+    plan: Plan, engine: Engine, state: State, roots: Keys, attempts: int, may_retry: Callable[[State], bool]
 ) -> Round:
-    """Try a round until enough clients answer; whoever was asked may have answered, and is counted."""
-    t, attempt = state.round, tried
+    """Repeat a round until enough clients reply; each attempt counts as a participation of its whole cohort."""
+    t, attempt = state.round, attempts
     while True:
-        cohort, task = cohort_of(plan, t, roots, attempt), order(plan, t, state, roots, attempt)
+        cohort, task = cohort_of(plan, t, roots, attempt), round_task(plan, t, state, roots, attempt)
         try:
             reports = engine.train(task, cohort)
             break
@@ -68,13 +68,13 @@ def _round(
     return Round(t, server.counted(after, missing), cohort, metrics, attempt + 1, reports.remarks)
 
 
-def order(plan: Plan, t: int, state: State, roots: Keys, attempt: int = 0) -> RoundTask:
-    """Write the order of an attempt at round t."""
+def round_task(plan: Plan, t: int, state: State, roots: Keys, attempt: int = 0) -> RoundTask:
+    """Return the task of an attempt at round t."""
     return task_for(plan, t, state.params, state.clip_state, _named(roots.private, "round", t, attempt))
 
 
 def cohort_of(plan: Plan, t: int, roots: Keys, attempt: int = 0) -> np.ndarray[Any, Any]:
-    """Draw the clients of round t; known before the round, so that its cost is known before it is paid."""
+    """Draw the clients of round t; known before the round, so that its cost is too."""
     return plan.cohort_sampling.draw(_named(roots.private, "cohort", t, attempt), plan.clients, plan.cohort)
 
 

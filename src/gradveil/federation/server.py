@@ -1,4 +1,4 @@
-"""The server of Algorithm 1: it starts the model and absorbs what a cohort reports."""
+"""The server of Algorithm 1: it initializes the model and applies a cohort's reports."""
 
 from dataclasses import replace
 from functools import partial
@@ -22,16 +22,16 @@ from gradveil.tree import Array, Tree
 class Diverged(RunFailed):
     """An update or the model is no longer finite; the last good state is the one before this round."""
 
-    def __init__(self, t: int, who: str) -> None:
+    def __init__(self, t: int, what: str) -> None:
         super().__init__(
-            f"round {t}: {who} is not finite any more (NaN or infinity); lower the learning rate or the noise scale, "
-            "or clip at a smaller bound"
+            f"round {t}: the run diverged, {what} is not finite (NaN or infinity); lower the learning rate or the "
+            "noise scale, or clip at a smaller bound"
         )
         self.round = t
 
 
 class State(NamedTuple):
-    """What the run has come to: the next round's number, W(t), the clip's state, and who took part how often [N]."""
+    """A run before round t: that number, W(t), the clip's state, and how often each client participated [N]."""
 
     round: int
     params: Tree
@@ -59,7 +59,7 @@ def absorb(plan: Plan, task: RoundTask, state: State, reports: Reports) -> tuple
 
 
 def counted(state: State, clients: np.ndarray[Any, Any]) -> State:
-    """Count one participation more of these clients."""
+    """Return the state with one more participation of these clients."""
     participations = state.participations.copy()
     participations[clients] += 1
     return state._replace(participations=participations)
@@ -82,8 +82,8 @@ def _absorb(
     acts = method.acts(Surface.SERVER)
     summed = crossing.statistics if acts else jax.tree.map(partial(jnp.sum, axis=0), statistics)
     clip_state = method.clip.update(task.clip_state, summed, _expected_units(spec, method.surface), learning)
-    some = max(mask.shape[0], 1)
-    measured = crossing.metrics if acts else ClipMetrics(*(jnp.sum(m) / some for m in metrics))
+    count = max(mask.shape[0], 1)
+    measured = crossing.metrics if acts else ClipMetrics(*(jnp.sum(m) / count for m in metrics))
     return tree.add_scaled(task.params, crossing.used, 1.0), clip_state, measured
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 
 from gradveil import codec
 from gradveil.attacks import identify
-from gradveil.attacks.attack import Attack, Found, mount
+from gradveil.attacks.attack import Attack, Reconstruction, mount
 from gradveil.attacks.labels import INFERENCES
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
 from gradveil.attacks.metrics import overlap
@@ -20,6 +20,7 @@ from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
 from gradveil.federation import leaks
 from gradveil.federation.leaks import Read, Replay
+from gradveil.leakage.attack_record import AttackRecord, AttackSettings, CandidateRecord
 from gradveil.leakage.scenes import Scene
 from gradveil.privacy.prune import Keep
 from gradveil.surface import Surface
@@ -80,13 +81,13 @@ def _columns(dataset: Dataset) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """An attack that took place: the record for JSON, and what the gallery needs."""
+    """An attack that took place: its record, and what the gallery needs."""
 
-    record: dict[str, Any]
+    record: AttackRecord
     clients: list[int]
     leaks: list[Leak]
     truths: list[Truth]
-    founds: list[Found]
+    founds: list[Reconstruction]
     verdicts: list[VictimScore]
 
 
@@ -114,20 +115,20 @@ def attack(
     clients, caught, truths = map(list, zip(*held, strict=True))
     founds = mount(attack, caught, seed, done)
     verdicts = [judge(f, t, k, RULES[rule]) for f, t, k in zip(founds, truths, caught, strict=True)]
-    record = _facts(scene, attack, rule, seed, len(caught)) | summary(verdicts)
-    record |= {
-        "labels": label_rules(caught, truths) if beside else {},
-        "candidates": identification(caught, truths, seed) if beside else [],
-        "seconds": time.perf_counter() - began,
-    }
-    for one, client in zip(record["per_victim"], clients, strict=True):
-        one["client"] = int(client)
+    verdicts = [replace(one, client=int(client)) for one, client in zip(verdicts, clients, strict=True)]
+    record = AttackRecord(
+        **_facts(scene, attack, settings_of(scene, attack, rule, seed, len(caught))),
+        **summary(verdicts) | {"per_victim": tuple(verdicts)},
+        labels=label_rules(caught, truths) if beside else {},
+        candidates=identification(caught, truths, seed) if beside else (),
+        seconds=time.perf_counter() - began,
+    )
     return Outcome(record, clients, caught, truths, founds, verdicts)
 
 
-def _facts(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> dict[str, Any]:
-    plan, stage_batch = scene.plan, 1 if scene.tap.single else scene.plan.batch
-    settings = settings_of(scene, attack, rule, seed, victims)
+def _facts(scene: Scene, attack: Attack, settings: AttackSettings) -> dict[str, Any]:
+    """Say what is attacked and how, by the names of an AttackRecord's fields."""
+    plan, rule = scene.plan, settings.rule
     return {
         "dataset": plan.dataset,
         "method": plan.method.name,
@@ -137,36 +138,36 @@ def _facts(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> 
         "setting": scene.setting,
         "network": type(plan.model).__name__,
         "round": scene.round,
-        "batch": stage_batch,
+        "batch": 1 if scene.tap.single else plan.batch,
         "local_steps": 1 if scene.tap.surface is Surface.EXAMPLE else plan.local_steps,
         "readings": scene.readings,
         "told_labels": scene.told_labels,
         "sigma": float(plan.sigmas()[min(scene.round, plan.rounds - 1), 0]),
         "rule": rule,
         "rule_meaning": RULES[rule].meaning,
-        "seed": seed,
-        "victims": victims,
+        "seed": settings.seed,
+        "victims": settings.victims,
         "settings": settings,
         "settings_sha256": codec.digest(settings),
     }
 
 
-def settings_of(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> dict[str, Any]:
+def settings_of(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> AttackSettings:
     """Return all that decides an attack: the whole plan, the attack with its parts, and how it read and judged."""
-    return {
-        "plan": codec.encode(scene.plan),
-        "attack": repr(attack),
-        "surface": int(scene.tap.surface),
-        "view": scene.tap.view,
-        "single": scene.tap.single,
-        "trained": scene.trained,
-        "rounds": list(scene.rounds),
-        "readings": scene.readings,
-        "told_labels": scene.told_labels,
-        "rule": rule,
-        "seed": seed,
-        "victims": victims,
-    }
+    return AttackSettings(
+        plan=codec.encode(scene.plan),
+        attack=repr(attack),
+        surface=int(scene.tap.surface),
+        view=scene.tap.view,
+        single=scene.tap.single,
+        trained=scene.trained,
+        rounds=scene.rounds,
+        readings=scene.readings,
+        told_labels=scene.told_labels,
+        rule=rule,
+        seed=seed,
+        victims=victims,
+    )
 
 
 def label_rules(caught: list[Leak], truths: list[Truth]) -> dict[str, float | None]:
@@ -183,25 +184,25 @@ def label_rules(caught: list[Leak], truths: list[Truth]) -> dict[str, float | No
     return {name: accuracy(rule) for name, rule in INFERENCES.items()}
 
 
-def identification(caught: list[Leak], truths: list[Truth], seed: int) -> list[dict[str, Any]]:
+def identification(caught: list[Leak], truths: list[Truth], seed: int) -> tuple[CandidateRecord, ...]:
     """Give, for each number of candidates, how often the true record was picked, beside chance and the bound."""
     first, random = caught[0], np.random.default_rng([seed, 0x69646E74])
     effort = max(len(truth.y) for truth in truths)
     sizes = [n for n in CANDIDATES if n - 1 <= len(first.public.x) and n * effort <= EFFORT]
     varying = first.stage.steps > 1 and any(len(truth.y) != first.stage.examples for truth in truths)
     if not sizes or varying:  # batches of varying size in several steps cannot be told apart by their number alone
-        return []
+        return ()
     answers = [identified(leak, truth, sizes, random) for leak, truth in zip(caught, truths, strict=True)]
-    return [_identified(first, n, [row[i] for row in answers]) for i, n in enumerate(sizes)]
+    return tuple(_identified(first, n, [row[i] for row in answers]) for i, n in enumerate(sizes))
 
 
-def _identified(leak: Leak, n: int, answers: list[bool]) -> dict[str, Any]:
+def _identified(leak: Leak, n: int, answers: list[bool]) -> CandidateRecord:
     low, high = binomtest(sum(answers), len(answers)).proportion_ci()
-    return {
-        "n": n,
-        "success": sum(answers) / len(answers),
-        "success_ci": [float(low), float(high)],
-        "chance": 1 / n,
-        "bound": None if leak.mu is None else identify.bound(leak.mu, n),
-        "mu": leak.mu,
-    }
+    return CandidateRecord(
+        n=n,
+        success=sum(answers) / len(answers),
+        success_ci=(float(low), float(high)),
+        chance=1 / n,
+        bound=None if leak.mu is None else identify.bound(leak.mu, n),
+        mu=leak.mu,
+    )

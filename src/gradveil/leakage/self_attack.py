@@ -1,6 +1,6 @@
-"""A run attacks itself: the first round that it trained, read at all three surfaces, with a small budget."""
+"""A run attacks itself: the first round that it trained, read at a surface, with a small budget."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +18,9 @@ SMALL = replace(MAP, iterations=10)
 """The strongest of the picture attacks, since it knows the noise and falls back on the public mean."""
 
 
-def attack_run(
-    folder: Path, plan: Plan, dataset: Dataset, done: Callable[[int], None] = lambda victim: None
-) -> Iterator[tuple[Scene, Outcome]]:
-    """Attack what each surface released in the first round, when gradients say most; one after the other."""
-    for surface in Surface:
-        scene = scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, "released"), (ROUND,))
-        yield scene, attack(scene, SMALL, VICTIMS, seed=plan.seed, done=done)
+def attack_surface(
+    folder: Path, plan: Plan, dataset: Dataset, surface: Surface, done: Callable[[int], None] = lambda victim: None
+) -> tuple[Scene, Outcome]:
+    """Attack what a surface released in the first round, when gradients say most."""
+    scene = scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, "released"), (ROUND,))
+    return scene, attack(scene, SMALL, VICTIMS, seed=plan.seed, done=done)

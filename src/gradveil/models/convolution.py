@@ -11,7 +11,7 @@ from gradveil.tree import Array
 
 
 def patches(image: Array, side: int, stride: int = 1) -> Array:
-    """Lay the side x side neighbourhoods of an image side by side: [h, w, c] -> [h', w', side^2 c], no padding."""
+    """Lay the side x side neighborhoods of an image side by side: [h, w, c] -> [h', w', side^2 c], no padding."""
     height, width, _ = image.shape
     rows, columns = (height - side) // stride + 1, (width - side) // stride + 1
     shifted = [

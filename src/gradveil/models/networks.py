@@ -10,7 +10,7 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import real, settle, whole
 from gradveil.models.convolution import patches, pool
 from gradveil.tree import Array, Tree
@@ -40,9 +40,9 @@ def _glorot_conv(key: Array, side: int, channels: int, filters: int) -> Array:
     return jax.random.uniform(key, (side * side * channels, filters), jnp.float32, -limit, limit)
 
 
-def _image(shape: Shape, smallest: int, who: str) -> tuple[int, int, int]:
+def _image(shape: Shape, smallest: int, name: str) -> tuple[int, int, int]:
     if len(shape) != 3 or min(shape[:2]) < smallest:
-        raise BadInput(f"model = {who}: needs images of at least {smallest} x {smallest} pixels, not shape {shape}")
+        raise BadInput(f"model = {name}: needs images of at least {smallest} x {smallest} pixels, not shape {shape}")
     return shape[0], shape[1], shape[2]
 
 
@@ -75,9 +75,9 @@ class Cnn:
     def apply(self, params: Tree, x: Array) -> Array:
         """Return the logits of one image [height, width, channels].
 
-        ReLU follows the pool, since it commutes with a maximum and there is a quarter left to do.
+        ReLU follows the pool: it commutes with a maximum, and a quarter of the values is left.
         """
-        hidden = jax.nn.relu(pool(patches(_read_by_pools(x), 3) @ params[0]))
+        hidden = jax.nn.relu(pool(patches(_cropped(x), 3) @ params[0]))
         hidden = jax.nn.relu(pool(patches(hidden, 3) @ params[1]))
         logits: Array = hidden.reshape(-1) @ params[2]
         return logits
@@ -88,8 +88,8 @@ def _pooled_twice(side: int) -> int:
     return ((side - 2) // 2 - 2) // 2
 
 
-def _read_by_pools(image: Array) -> Array:
-    """Cut off the last rows and columns that reach only what an odd pool drops: 28 x 28 -> 26 x 26."""
+def _cropped(image: Array) -> Array:
+    """Crop the last rows and columns, which reach only what an odd pool drops: 28 x 28 -> 26 x 26."""
     height, width = (4 * _pooled_twice(side) + 6 for side in image.shape[:2])
     return image[:height, :width]
 
@@ -109,7 +109,7 @@ class Mlp:
         settle(self)
         if not self.hidden or not 1 <= min(self.hidden) <= max(self.hidden) < 2**31:
             raise BadInput(
-                f"hidden = {shown(list(self.hidden))}: needs at least one hidden layer of at least 1 unit, "
+                f"hidden = {quoted(list(self.hidden))}: needs at least one hidden layer of at least 1 unit, "
                 f"none of more than {2**31 - 1}"
             )
 

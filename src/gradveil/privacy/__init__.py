@@ -1,1 +1,1 @@
-"""What happens to a lot of gradients at the surface where a method acts: prune, clip, sensitivity, noise."""
+"""Sanitizing a lot of gradients at the surface where a method acts: prune, clip, sensitivity, noise."""

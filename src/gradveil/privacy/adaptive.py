@@ -19,9 +19,8 @@ class Quantile:
     """Flat clipping whose C follows the `gamma` quantile of the norms: C <- C exp(-eta (b - gamma)).
 
     b is the noised fraction of units that were NOT clipped: 1/2 + (sum of +-1/2 + N(0, (count_noise n)^2)) / n, where n
-    is the expected number of units a round. At the example surface only the first local step is counted, so that one
-    record enters the count at most once a round and client. Noise always uses the C that clipped; the new C serves the
-    next round.
+    is the expected number of units per round. At the example surface only the first local step is counted, so that a
+    record is counted at most once per round and client. Noise uses the C that clipped; the new C is for the next round.
     """
 
     c: float
@@ -46,7 +45,7 @@ class Quantile:
         return jnp.asarray(self.c, jnp.float32)
 
     def transform(self, lot: Tree, state: Tree) -> Tree:
-        """Take norms of units as they are."""
+        """Return the lot as it is."""
         return lot
 
     def scales(self, norms: Array, state: Tree) -> Array:
@@ -54,7 +53,7 @@ class Quantile:
         return jnp.broadcast_to(within(joint_norms(norms), state), norms.shape)
 
     def inverse(self, noised: Tree, state: Tree) -> Tree:
-        """Nothing was mapped, so nothing is mapped back."""
+        """Return the mean as it is: `transform` is the identity."""
         return noised
 
     def bound(self, state: Tree) -> Array:
@@ -81,7 +80,7 @@ class AdaClip:
         m   <- beta1 m + (1 - beta1) mean(g~)
         s^2 <- beta2 s^2 + (1 - beta2) min(max(mean((g~ - m)^2 - (b noise)^2), low), high)
     with the old m in the second line and `noise` the standard deviation of the noise on w. s_0^2 = sqrt(low high).
-    The state is (m, s, b): b is kept so that all clients use the very same.
+    The state is (m, s, b), with b stored so that all clients use the same.
     """
 
     radius: float = 1.0
@@ -104,7 +103,7 @@ class AdaClip:
             raise BadInput(f"high = {self.high}: must be at least low = {self.low}")
 
     def init(self, params: Tree) -> Tree:
-        """Begin with m = 0 and s the same everywhere."""
+        """Return m = 0, the same s everywhere, and b."""
         start = (self.low * self.high) ** 0.25
         spread = jax.tree.map(lambda a: jnp.full_like(a, start), params)
         return jax.tree.map(jnp.zeros_like, params), spread, _width(spread)
@@ -126,13 +125,13 @@ class AdaClip:
         return jnp.asarray(self.radius)
 
     def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
-        """Return g~, its squared distance from m less the noise's share, and that this was one crossing."""
-        off = jax.tree.map(lambda g, m, b: jnp.square(g - m) - jnp.square(b * noise_std), noised, state[0], state[2])
-        return noised, off, jnp.ones(())
+        """Return g~, its squared distance from m minus the noise variance, and a count of one crossing."""
+        excess = jax.tree.map(lambda g, m, b: jnp.square(g - m) - jnp.square(b * noise_std), noised, state[0], state[2])
+        return noised, excess, jnp.ones(())
 
     def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
-        """Move m and s towards what the noised means showed."""
-        (mean, spread, _), (released, off, count) = state, summed
+        """Move m and s towards the noised means and their deviations."""
+        (mean, spread, _), (released, excess, count) = state, summed
         crossings = jnp.maximum(count, 1.0)
         new_mean = jax.tree.map(lambda m, g: self.beta1 * m + (1 - self.beta1) * g / crossings, mean, released)
         new_spread = jax.tree.map(
@@ -140,7 +139,7 @@ class AdaClip:
                 self.beta2 * jnp.square(s) + (1 - self.beta2) * jnp.clip(o / crossings, self.low, self.high)
             ),
             spread,
-            off,
+            excess,
         )
         learned = (new_mean, new_spread, _width(new_spread))
         return jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), learned, state)

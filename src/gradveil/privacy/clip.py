@@ -1,6 +1,6 @@
-"""Clips with a bound that never changes: how large one unit may be when the noise meets it.
+"""Clips with a constant bound: how large a unit may be before noise is added.
 
-A clip acts in two moves: `transform` maps units into the space where norms are taken (the identity here), and
+A clip has two steps: `transform` maps units into the space where norms are taken (the identity here), and
 `scales` gives factors [unit, layer] <= 1 that bound them. `bound` is the C that those factors enforce.
 """
 
@@ -18,7 +18,7 @@ TINY = float(np.finfo(np.float32).tiny)
 
 
 class NormStats(NamedTuple):
-    """What a surface learns about a lot while sanitizing it.
+    """Norms that are measured while a lot is sanitized.
 
     before, after: norms [unit, layer] in the space of the clip, before and after clipping.
     of_mean: norms [layer] of the clipped mean. mask: 1 for real units, 0 for padding, [unit].
@@ -31,14 +31,14 @@ class NormStats(NamedTuple):
 
 
 class Clip(Protocol):
-    """How units are bounded. State is what an adaptive clip has learned; it is fixed within a round."""
+    """A rule that bounds units. An adaptive clip has a state, which is fixed within a round."""
 
     joint: ClassVar[bool]
     """True if `bound` holds for all layers together, False if for each layer on its own."""
     sound: ClassVar[bool]
     """True if the bound is a constant or learned from noised values only."""
     once_a_round: ClassVar[bool]
-    """True if statistics are kept of a client's first step of a round only, so that a record counts once at most."""
+    """True if only the first local step of a round enters the statistics, so that a record is counted at most once."""
 
     def init(self, params: Tree) -> Tree:
         """Return the state before the first round."""
@@ -56,7 +56,7 @@ class Clip(Protocol):
         """Return C: no clipped unit is larger, in a layer or jointly."""
 
     def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
-        """Summarize a crossing for `update`; `noised` is what was released, `noise_std` its noise before `inverse`."""
+        """Return what `update` needs of a crossing; `noise_std` is the noise on `noised`, before `inverse`."""
 
     def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Return the next round's state from the statistics summed over the cohort; expected units per round."""
@@ -75,28 +75,28 @@ def joint_norms(norms: Array) -> Array:
 
 
 class _Constant:
-    """The moves of a clip that has no state and takes norms of units as they are."""
+    """The methods of a clip that has no state and takes norms of units as they are."""
 
     __slots__ = ()
 
     def init(self, params: Tree) -> Tree:
-        """Keep nothing."""
+        """Return the empty state."""
         return ()
 
     def transform(self, lot: Tree, state: Tree) -> Tree:
-        """Take norms of units as they are."""
+        """Return the lot as it is."""
         return lot
 
     def inverse(self, noised: Tree, state: Tree) -> Tree:
-        """Nothing was mapped, so nothing is mapped back."""
+        """Return the mean as it is: `transform` is the identity."""
         return noised
 
     def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
-        """Collect nothing."""
+        """Return no statistics."""
         return ()
 
     def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
-        """Learn nothing."""
+        """Return the state unchanged."""
         return state
 
 

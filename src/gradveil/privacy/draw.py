@@ -1,4 +1,4 @@
-"""Where the noise meets the lot: three readings of the paper, with three noise levels on the mean."""
+"""How noise is drawn for a lot: three interpretations of the paper, with three noise levels on the mean."""
 
 import math
 from enum import Enum

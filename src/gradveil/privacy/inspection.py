@@ -1,4 +1,4 @@
-"""Does a clip keep what it promises? Tried on random lots before a part that is not gradveil's own is trusted."""
+"""Checks of a custom clip on random lots, before it is trusted."""
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +12,20 @@ from gradveil.tree import Array, Tree
 
 _SLACK = 1e-3
 _NUMBERS = 2_000_000
-"""About how many numbers a lot may have; more units of a small model, fewer of a large one."""
+"""The size of a lot, in numbers: more units of a small model, fewer of a large one."""
 
 
 def own_parts(method: Method) -> tuple[str, ...]:
-    """Name the parts of a method that are not gradveil's."""
+    """Return the names of a method's custom parts, those that are not gradveil's."""
     parts = (method.prune, method.clip, method.sensitivity, method.noise)
     return tuple(type(part).__qualname__ for part in parts if not type(part).__module__.startswith("gradveil."))
 
 
 def inspect(method: Method, params: Tree) -> None:
-    """Refuse an own clip whose units exceed its bound, or that says `sound` and learns from un-noised norms.
+    """Refuse a custom clip whose units exceed its bound, or that declares `sound` and learns from un-noised norms.
 
-    params: a tree of the model's shape. Random lots with norms from 1e-3 to 1e6 are tried; what is found is a proof,
-    what is not found proves nothing.
+    params: a tree of the model's shape. The lots are random, with norms from 1e-3 to 1e6: a refusal is certain, a pass
+    proves nothing.
     """
     if not own_parts(method):
         return
@@ -37,10 +37,10 @@ def inspect(method: Method, params: Tree) -> None:
         largest, bound = _largest(clip, lot, state), float(clip.bound(state))
         if not largest <= bound * (1 + _SLACK):
             raise BadInput(
-                f"clip = {name}: lets a unit of norm {largest:.3g} through where it says that C is {bound:.3g}"
+                f"clip = {name}: a clipped unit has norm {largest:.3g}, and must be at most its bound C = {bound:.3g}"
             )
     if clip.sound and _learns_from_raw_norms(clip, params, state):
-        raise BadInput(f"clip = {name}: says sound = True, but its statistics change with norms that are not noised")
+        raise BadInput(f"clip = {name}: declares sound = True, but its statistics depend on norms without noise")
 
 
 def _lot(params: Tree, key: Array) -> Tree:
@@ -56,7 +56,7 @@ def _lot(params: Tree, key: Array) -> Tree:
 
 
 def _largest(clip: Clip, lot: Tree, state: Tree) -> float:
-    """Return the norm of the largest clipped unit, of a layer or of all layers as the clip's bound is meant."""
+    """Return the largest norm of a clipped unit: over all layers if the clip's bound is joint, else of a layer."""
     transformed = clip.transform(lot, state)
     norms = tree.layer_norms(transformed)
     after = tree.layer_norms(tree.weigh(jnp.asarray(clip.scales(norms, state)), transformed))
@@ -64,7 +64,7 @@ def _largest(clip: Clip, lot: Tree, state: Tree) -> float:
 
 
 def _learns_from_raw_norms(clip: Clip, params: Tree, state: Tree) -> bool:
-    """Whether the statistics of a crossing differ where nothing differs but norms that were not noised."""
+    """Whether the statistics of two crossings differ that differ in un-noised norms only."""
     noised = jax.tree.map(lambda a: jnp.ones(np.shape(a)), params)
     layers = len(jax.tree.leaves(params))
 

@@ -1,4 +1,4 @@
-"""A protection as a value: where it acts and the parts it is made of."""
+"""A protection as a value: the surface where it acts, and its parts."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -35,11 +35,11 @@ class Method:
 
     def __post_init__(self) -> None:
         settle(self)
-        for senseless, why in self._complaints():
-            if senseless:
-                raise BadInput(f"method {self.name!r}: {why}")
+        for conflict, reason in self._conflicts():
+            if conflict:
+                raise BadInput(f"method {self.name!r}: {reason}")
 
-    def _complaints(self) -> tuple[tuple[bool, str], ...]:
+    def _conflicts(self) -> tuple[tuple[bool, str], ...]:
         as_coded = isinstance(self.sensitivity, L2MaxAsCoded)
         return (
             (
@@ -112,7 +112,7 @@ class StaticMethod:
 
 
 class _Mark(Enum):
-    """Stands in a StaticMethod where a part has a number; as an Enum it is itself again after pickling."""
+    """Marks in a StaticMethod where a part has a number; an Enum member is the same object after pickling."""
 
     NUMBER = "number"
 
@@ -120,7 +120,7 @@ class _Mark(Enum):
 def split_static(method: Method) -> tuple[StaticMethod, tuple[float, ...]]:
     """Split a method into its static half and its dynamic numbers: one compiled program serves every C.
 
-    As equinox's `partition`, whose name stands for the split of data among clients here.
+    Equinox calls this `partition`; here that word means the split of data among clients.
     """
     parts = (method.prune, method.clip, method.sensitivity)
     dynamic = tuple(getattr(p, f.name) for p in parts for f in _fields(p) if _is_number(getattr(p, f.name)))
@@ -133,8 +133,8 @@ def split_static(method: Method) -> tuple[StaticMethod, tuple[float, ...]]:
 
 def combine(static: StaticMethod, dynamic: tuple[Any, ...]) -> TracedMethod:
     """Put numbers (host floats or traced scalars) back into the parts; checks were done at construction."""
-    left = iter(dynamic)
-    prune, clip, sensitivity = (_rebuild(cls, fields, left) for cls, fields in static.parts)
+    numbers = iter(dynamic)
+    prune, clip, sensitivity = (_rebuild(cls, fields, numbers) for cls, fields in static.parts)
     return TracedMethod(static.surface, prune, clip, sensitivity, static.draw, static.share, static.idle)
 
 

@@ -1,4 +1,4 @@
-"""Pruning rules: which coordinates of a unit are let through at all (the paper's gradient compression).
+"""Pruning rules: which coordinates of a unit are kept (the paper's gradient compression).
 
 None of them is a privacy mechanism: without noise the guarantee is infinite.
 """
@@ -19,12 +19,12 @@ class Prune(Protocol):
     """A rule (unit, key) -> unit of the same shape."""
 
     def __call__(self, unit: Tree, key: Array) -> Tree:
-        """Set the coordinates that are held back to zero."""
+        """Return the unit with the pruned coordinates set to zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Let everything through: unit -> unit."""
+    """Prune nothing: unit -> unit."""
 
     def __call__(self, unit: Tree, key: Array) -> Tree:
         """Return the unit as it is."""
@@ -33,7 +33,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Smallest:
-    """Zero the share `mu` of coordinates with the smallest |g|, over all layers together.
+    """Zero the fraction `mu` of coordinates with the smallest |g|, over all layers together.
 
     g_i -> 0 where |g_i| <= the mu-quantile of |g|; mu = 0 keeps everything but exact zeros.
     """
@@ -43,10 +43,10 @@ class Smallest:
     def __post_init__(self) -> None:
         settle(self)
         if not 0 <= self.mu < 1:
-            raise BadInput(f"mu = {self.mu}: the pruned share must be at least 0 and below 1")
+            raise BadInput(f"mu = {self.mu}: the pruned fraction must be at least 0 and below 1")
 
     def __call__(self, unit: Tree, key: Array) -> Tree:
-        """Compare each |g_i| with the rank that the share falls on."""
+        """Compare each |g_i| with the mu-quantile."""
         vector = tree.flat(tree.lot_of_one(unit))[0]
         ordered = jnp.sort(jnp.abs(vector))
         rank = jnp.floor(self.mu * vector.size).astype(jnp.int32)
@@ -75,7 +75,7 @@ class Dssgd:
         real("bound", self.bound)
 
     def __call__(self, unit: Tree, key: Array) -> Tree:
-        """Draw one uniform number a coordinate and keep the chosen large ones."""
+        """Draw one uniform number per coordinate and keep the chosen large ones."""
         vector = tree.flat(tree.lot_of_one(unit))[0]
         chosen = (jax.random.uniform(key, vector.shape) < self.fraction) & (jnp.abs(vector) > self.threshold)
         return tree.unflat(jnp.where(chosen, jnp.clip(vector, -self.bound, self.bound), 0.0), unit)

@@ -1,4 +1,4 @@
-"""The crossing: what happens to a lot at a surface, and what an adversary standing there would read."""
+"""Sanitizing a lot as it crosses a surface, and what an adversary there observes."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from gradveil.tree import Array, Tree
 class Observed(NamedTuple):
     """What an adversary at a surface observes, as lots.
 
-    released: what the method lets out there: every noised unit where noise is drawn for EACH, else the one noised mean;
+    released: what the method releases there: every noised unit where noise is drawn for EACH, else the one noised mean;
     where the method does not act, the units themselves. raw: the units before anything was done to them, which
     exist in memory (or arrive) even under a method that noises their sum.
     """
@@ -26,7 +26,7 @@ class Observed(NamedTuple):
 
 
 class ClipMetrics(NamedTuple):
-    """Scalars of one crossing for the record: S, C, mean unit norm, and the share of unit layers that were clipped."""
+    """Scalars of one crossing for the record: S, C, mean unit norm, and the fraction of unit layers clipped."""
 
     sensitivity: Array
     bound: Array
@@ -35,7 +35,7 @@ class ClipMetrics(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """What the system goes on to use (a mean), what can be observed, metrics, and the clip's statistics."""
+    """The mean that training uses, what can be observed, metrics, and the clip's statistics."""
 
     used: Tree
     observed: Observed
@@ -53,7 +53,7 @@ def cross(
     state: Tree,
     key: Array,
 ) -> Crossing:
-    """Let a lot cross a surface: prune -> clip -> mean -> noise, if the method acts there.
+    """Sanitize a lot at a surface if the method acts there: prune -> clip -> mean -> noise.
 
     lot: leaves [n, ...]; mask: [n], 0 for padded slots; expected: the public number of units by which the sum is
     divided (never the realized count, which is private). Guarantees: no unit changes the clipped sum by more than the
@@ -91,20 +91,20 @@ def cross(
 def _finite(lot: Tree, norms: Array) -> tuple[Tree, Array]:
     """Replace every unit whose norm is NaN or infinite by zero.
 
-    No factor could clip it: NaN passes any clip and any noise, and would reveal that the unit was in the lot.
+    No factor could clip it: NaN survives clipping and noise, and would reveal that the unit was in the lot.
     """
-    sound = jnp.all(jnp.isfinite(norms), axis=1)
+    finite = jnp.all(jnp.isfinite(norms), axis=1)
 
-    def kept(leaf: Array) -> Array:
-        return jnp.where(sound.reshape((-1,) + (1,) * (leaf.ndim - 1)), leaf, 0.0)
+    def zeroed(leaf: Array) -> Array:
+        return jnp.where(finite.reshape((-1,) + (1,) * (leaf.ndim - 1)), leaf, 0.0)
 
-    return jax.tree.map(kept, lot), jnp.where(sound[:, None], norms, 0.0)
+    return jax.tree.map(zeroed, lot), jnp.where(finite[:, None], norms, 0.0)
 
 
 def unnoised(method: TracedMethod, lot: Tree, mask: Array, expected: float, state: Tree) -> Tree:
-    """Return what a lot would show where the method acts if no noise were drawn: clip -> mean.
+    """Return what a lot would release where the method acts if no noise were drawn: clip -> mean.
 
-    Pruning is left out, since it may be random; whoever compares looks only at coordinates that were let through.
+    Pruning is left out, since it may be random; compare only the coordinates that were kept.
     """
     transformed = method.clip.transform(lot, state)
     scales = method.clip.scales(tree.layer_norms(transformed), state) * mask[:, None]

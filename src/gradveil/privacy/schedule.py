@@ -1,8 +1,8 @@
 """Noise scales over time: sigma_t for every round and local step, decided on the host before training.
 
 With u the index of a round (t = 0..T-1) or of a local step (t L + l) and U the number of them, the paper's
-policies are functions of u. Each decay takes its rate as the paper's gamma or, instead, the value `end` that it
-reaches at u = U, one past the last release, as the authors' code does (15 - 10.15 t / T).
+policies are functions of u. A decay takes either the paper's rate gamma, or `end`, the value at u = U (one past the
+last release), as in the authors' code (15 - 10.15 t / T).
 """
 
 import math
@@ -26,7 +26,7 @@ class Per(Enum):
 
 
 class Schedule(Protocol):
-    """A rule (T, L) -> sigma[T, L] in float64; the engine and the ledger read the same array."""
+    """A rule (T, L) -> sigma[T, L] in float64; engines and accountants use the same array."""
 
     def sigmas(self, rounds: int, steps: int) -> Array:
         """Return the noise scale of every round and local step."""
@@ -78,17 +78,17 @@ class Linear:
         return False
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Return the straight line, refused where it would fall to 0 or below."""
+        """Return the straight line; BadInput if it would fall to 0 or below."""
         u, total = _index(rounds, steps, self.per)
         gamma = self.gamma if self.end is None else (1 - self.end / self.start) / total
-        return _above_zero(self.start * (1 - _given(gamma) * u), "gamma", gamma)
+        return _above_zero(self.start * (1 - _rate_or_zero(gamma) * u), "gamma", gamma)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staircase:
     """sigma_u = start (1 - gamma floor(u / every)); `every` counts rounds, by default a tenth of them (10 of 100).
 
-    By `end`, gamma is chosen so that floor(T / every) stairs lead down to `end`.
+    With `end`, gamma is chosen so that floor(T / every) stairs lead down to it.
     """
 
     start: float
@@ -109,13 +109,13 @@ class Staircase:
         return False
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Return the stairs, refused where they would fall to 0 or below."""
+        """Return the stairs; BadInput if they would fall to 0 or below."""
         u, _ = _index(rounds, steps, self.per)
         every = self.every or max(rounds // 10, 1)
         stair = np.floor(u / (every * (steps if self.per is Per.STEP else 1)))
         stairs = max(rounds // every, 1)
         gamma = self.gamma if self.end is None else (1 - self.end / self.start) / stairs
-        return _above_zero(self.start * (1 - _given(gamma) * stair), "gamma", gamma)
+        return _above_zero(self.start * (1 - _rate_or_zero(gamma) * stair), "gamma", gamma)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,7 @@ class Exponential:
         """Return the exponential."""
         u, total = _index(rounds, steps, self.per)
         gamma = self.gamma if self.end is None else math.log(self.start / self.end) / total
-        return self.start * np.exp(-_given(gamma) * u)
+        return self.start * np.exp(-_rate_or_zero(gamma) * u)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ class Cyclic:
     """sigma_u = max(floor, start / 2 (cos(pi mod(u, P) / P) + 1)) with P = ceil(U / cycles), as printed.
 
     The printed formula falls to almost 0 at the end of every cycle (0.0037 for start 15 and P = 100), which
-    makes the last releases nearly bare; `floor` stops it there. With floor = 0 it is the paper's formula.
+    leaves the last releases almost without noise; `floor` is a lower limit. With floor = 0 it is the paper's formula.
     """
 
     start: float
@@ -169,7 +169,7 @@ class Cyclic:
         return False
 
     def sigmas(self, rounds: int, steps: int) -> Array:
-        """Return the annealing cosine, never below the floor."""
+        """Return the cosine, never below the floor."""
         u, total = _index(rounds, steps, self.per)
         period = math.ceil(total / self.cycles)
         return np.maximum(self.floor, self.start / 2 * (np.cos(np.pi * np.mod(u, period) / period) + 1))
@@ -189,7 +189,7 @@ def _check(start: float, end: float | None, gamma: float | None) -> None:
     if end is not None:
         real("end", end)
     if gamma is not None and not 0 <= gamma < float("inf"):
-        raise BadInput(f"gamma = {gamma}: a rate of decay is at least 0")
+        raise BadInput(f"gamma = {gamma}: a decay rate is at least 0")
 
 
 def _index(rounds: int, steps: int, per: Per) -> tuple[Array, int]:
@@ -198,7 +198,7 @@ def _index(rounds: int, steps: int, per: Per) -> tuple[Array, int]:
     return (t.astype(float), rounds) if per is Per.ROUND else ((t * steps + step).astype(float), rounds * steps)
 
 
-def _given(gamma: float | None) -> float:
+def _rate_or_zero(gamma: float | None) -> float:
     return 0.0 if gamma is None else gamma
 
 

@@ -1,6 +1,6 @@
 """Sensitivities: the S in noise N(0, (sigma S)^2). Only a public constant carries a guarantee.
 
-The three l2-max rules are readings of one idea of the paper, S follows the gradients, from its text, its
+The three l2-max rules are interpretations of one idea of the paper, that S follows the gradients: from its text, its
 Algorithm 1 and its authors' code. All three depend on the private lot, and so does the variance of the noise.
 """
 
@@ -16,7 +16,7 @@ from gradveil.tree import Array
 
 
 class Sensitivity(Protocol):
-    """A rule (facts, bound) -> S."""
+    """A rule (norm_stats, bound) -> S."""
 
     data_dependent: ClassVar[bool]
     """True if S is computed from the private lot: then no finite guarantee holds."""
@@ -99,7 +99,7 @@ class L2MaxAsCoded:
 
 
 def _or_bound(sensitivity: Array, norm_stats: NormStats, bound: Array) -> Array:
-    """Take the bound for an empty lot, which is then noised like a full one, where there is a bound."""
+    """Return the bound for an empty lot, so that it is noised like a full one; infinite bounds are not used."""
     return jnp.where((jnp.sum(norm_stats.mask) > 0) | jnp.isinf(bound), sensitivity, bound)
 
 

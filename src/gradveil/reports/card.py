@@ -7,11 +7,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.privacy.method import Method
 from gradveil.reports import words
 from gradveil.reports.evidence import WHERE, Evidence, leaks
 from gradveil.reports.page import plan_digest, promise
 from gradveil.runs import store
+from gradveil.runs.epsilon_records import GuaranteeRecord
 
 JSON, MARKDOWN = "privacy_card.json", "privacy_card.md"
 ALWAYS = (
@@ -36,16 +38,16 @@ def card(run: Evidence) -> dict[str, Any]:
             "cohort": plan.cohort,
             "rounds_planned": plan.rounds,
             "rounds_done": len(run.lines),
-            "training_examples": run.data["examples"]["train"],
+            "training_examples": run.data.examples.train,
             "accuracy": run.accuracy,
             "noise_source": plan.noise_source.value,
             "plan_sha256": plan_digest(run),
-            "data_sha256": run.data["sha256"],
-            "params_sha256": None if result is None else result["params_sha256"],
-            "software": run.environment["packages"],
+            "data_sha256": run.data.sha256,
+            "params_sha256": None if result is None else result.params_sha256,
+            "software": run.environment.packages,
         },
         "claim": promise(run)[0],
-        "guarantees": [] if result is None else [_guarantee(g) for g in result["guarantees"]],
+        "guarantees": [] if result is None else [_guarantee(g) for g in result.guarantees],
         "assumptions": _assumptions(run),
         "attacks": [_attack(one.record) for one in run.attacks],
         "not_covered": [*_uncovered(run), *ALWAYS],
@@ -75,21 +77,19 @@ def write(run: Evidence) -> dict[str, Any]:
     return content
 
 
-def _guarantee(held: dict[str, Any]) -> dict[str, Any]:
-    names = (
-        "threat_model",
-        "unit",
-        "epsilon",
-        "finite",
-        "delta",
-        "adjacency",
-        "sampling",
-        "accountant",
-        "noise_source",
-    )
-    return {name: held[name] for name in names} | {
-        "against": words.WHOM[held["threat_model"]],
-        "caveats": list(held["caveats"]),
+def _guarantee(held: GuaranteeRecord) -> dict[str, Any]:
+    return {
+        "threat_model": held.threat_model,
+        "unit": held.unit,
+        "epsilon": held.epsilon,
+        "finite": held.finite,
+        "delta": held.delta,
+        "adjacency": held.adjacency,
+        "sampling": held.sampling,
+        "accountant": held.accountant,
+        "noise_source": held.noise_source,
+        "against": words.WHOM[held.threat_model],
+        "caveats": list(held.caveats),
     }
 
 
@@ -102,7 +102,7 @@ def _assumptions(run: Evidence) -> list[str]:
     ]
     if plan.noise_source.value == "seeded":
         told.append("Nobody who sees the model learns the seed, from which the noise can be made again.")
-    return told + ([f"Losses are composed by {held['accountant']} for {held['sampling']}."] if held else [])
+    return told + ([f"Losses are composed by {held.accountant} for {held.sampling}."] if held else [])
 
 
 def _who_protects(method: Method) -> str:
@@ -116,29 +116,28 @@ def _who_protects(method: Method) -> str:
 def _uncovered(run: Evidence) -> list[str]:
     if run.result is None:
         return []
-    held = run.result["guarantees"]
-    none = [g["threat_model"] for g in held if not g["finite"]]
+    held = run.result.guarantees
+    none = [g.threat_model for g in held if not g.finite]
     data = list(dict.fromkeys(caveat for g in held for caveat in words.of_data(g)))
-    caveats = dict.fromkeys(c for g in held for c in g["caveats"] if g["finite"] and c not in data)
+    caveats = dict.fromkeys(c for g in held for c in g.caveats if g.finite and c not in data)
     return data + ([f"No finite epsilon holds against: {', '.join(none)}."] if none else []) + list(caveats)
 
 
-def _attack(record: dict[str, Any]) -> dict[str, Any]:
+def _attack(record: AttackRecord) -> dict[str, Any]:
     return {
-        "attack": record["attack"],
-        "surface": record["surface"],
-        "where": WHERE[record["surface"]],
-        "view": record["view"],
-        "victims": record["victims"],
-        "error": record["mean_rmse"],
-        "error_of_a_guess": record["prior_rmse"],
-        "gain": record["gain"],
-        "gain_interval": record["gain_ci"],
+        "attack": record.attack,
+        "surface": record.surface,
+        "where": WHERE[record.surface],
+        "view": record.view,
+        "victims": record.victims,
+        "error": record.mean_rmse,
+        "error_of_a_guess": record.prior_rmse,
+        "gain": record.gain,
+        "gain_interval": None if record.gain_ci is None else list(record.gain_ci),
         "gains": leaks(record),
-        "success_rate": record["success_rate"],
+        "success_rate": record.success_rate,
         "which_of": [
-            {"candidates": c["n"], "success": c["success"], "chance": c["chance"], "bound": c["bound"]}
-            for c in record["candidates"]
+            {"candidates": c.n, "success": c.success, "chance": c.chance, "bound": c.bound} for c in record.candidates
         ],
     }
 

@@ -3,14 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reports.exhibits import Exhibit
 from gradveil.runs import store
+from gradveil.runs.epsilon_records import GuaranteeRecord
+from gradveil.runs.run_records import RoundLine, RunResult
 
-Record = dict[str, Any]
 SURFACES = (2, 1, 0)
 """In the order that a gradient passes them: in training, as an update, at the server."""
 WHERE = {2: "in local training", 1: "at the client's update", 0: "at the server"}
@@ -20,7 +21,7 @@ WHERE = {2: "in local training", 1: "at the client's update", 0: "at the server"
 class Shown:
     """An attack on a run: its record, and what it has to show if that was kept."""
 
-    record: Record
+    record: AttackRecord
     exhibit: Exhibit | None
 
 
@@ -30,10 +31,10 @@ class Evidence:
 
     folder: Path
     plan: Plan
-    lines: list[Record]
-    result: Record | None
-    data: Record
-    environment: Record
+    lines: list[RoundLine]
+    result: RunResult | None
+    data: store.DataRecord
+    environment: store.EnvironmentRecord
     attacks: list[Shown]
 
     @property
@@ -49,58 +50,52 @@ class Evidence:
     @property
     def own(self) -> bool:
         """Whether it was trained on a user's own data, of which nothing is shown unasked."""
-        return bool(self.data["own"])
+        return self.data.own
 
     @property
     def accuracy(self) -> float | None:
         """The accuracy of the last round."""
-        return self.lines[-1]["accuracy"] if self.lines else None
+        return self.lines[-1].accuracy if self.lines else None
 
     @property
-    def guarantee(self) -> Record | None:
+    def guarantee(self) -> GuaranteeRecord | None:
         """What holds against the adversary that the plan names."""
-        held = [] if self.result is None else self.result["guarantees"]
-        return next((g for g in held if g["threat_model"] == self.plan.threat_model), None)
-
-    @property
-    def course(self) -> Record:
-        """How epsilon grew over the rounds; nothing while a run is not over."""
-        found: Record = {} if self.result is None else self.result.get("epsilon_over_rounds", {})
-        return found
+        held = () if self.result is None else self.result.guarantees
+        return next((g for g in held if g.threat_model == self.plan.threat_model), None)
 
     @property
     def plan_unit(self) -> str:
         """What one unit of the plan's guarantee is."""
-        return "example" if self.guarantee is None else str(self.guarantee["unit"])
+        return "example" if self.guarantee is None else self.guarantee.unit
 
     def strongest(self, surface: int) -> Shown | None:
         """Return the attack that says most at a surface: one that found a leak, else an unclear one, else any."""
-        there = [one for one in self.attacks if one.record["surface"] == surface]
+        there = [one for one in self.attacks if one.record.surface == surface]
         rank = {True: 2, None: 1, False: 0}
-        return max(there, key=lambda one: (rank[leaks(one.record)], one.record["gain"]), default=None)
+        return max(there, key=lambda one: (rank[leaks(one.record)], one.record.gain), default=None)
 
     @property
     def leakage(self) -> float | None:
         """The largest share of the prior-only error that any attack took away, at any surface; 0 if none gained."""
-        judged = [one.record for one in self.attacks if one.record["prior_rmse"] > 0]
-        return max((max(0.0, r["gain"]) / r["prior_rmse"] for r in judged), default=None)
+        judged = [one.record for one in self.attacks if one.record.prior_rmse > 0]
+        return max((max(0.0, r.gain) / r.prior_rmse for r in judged), default=None)
 
 
 NEGLIGIBLE = 0.1
 """Share of the prior-only error that an attack may gain at most, by its interval, to be called without gain."""
 
 
-def leaks(record: Record) -> bool | None:
+def leaks(record: AttackRecord) -> bool | None:
     """Whether an attack found a leak; None where it cannot be told.
 
     A leak is a gain whose interval lies above 0, or a record told from others more often than chance, by its interval.
     There is none only if the interval of the gain ends near 0: an attack on few victims that fails tells nothing.
     """
-    told = any(c["success_ci"][0] > c["chance"] for c in record["candidates"])
-    if record["resilient"] is False or told:
+    told = any(c.success_ci[0] > c.chance for c in record.candidates)
+    if record.resilient is False or told:
         return True
-    interval = record["gain_ci"]
-    return None if interval is None or interval[1] > NEGLIGIBLE * record["prior_rmse"] else False
+    interval = record.gain_ci
+    return None if interval is None or interval[1] > NEGLIGIBLE * record.prior_rmse else False
 
 
 def gather(folder: Path) -> Evidence:
@@ -123,7 +118,7 @@ def gather(folder: Path) -> Evidence:
 def _attacks(folder: Path) -> Iterable[Shown]:
     for path in sorted(folder.glob("*.json")):
         exhibit = path.with_suffix(".npz")
-        yield Shown(store.read_sealed(path), Exhibit.load(exhibit) if exhibit.exists() else None)
+        yield Shown(store.read_record(path, AttackRecord), Exhibit.load(exhibit) if exhibit.exists() else None)
 
 
 def folders_in(folder: Path) -> list[Path]:

@@ -32,10 +32,10 @@ def noise(run: Evidence) -> list[Chart]:
     charts = [
         curves(
             "Noise scale", "round", "sigma (multiples of S)", [_line(run, "sigma", "sigma")],
-            f"Sigma over rounds, from {run.lines[0]['sigma']:.3g} to {run.lines[-1]['sigma']:.3g}.",
+            f"Sigma over rounds, from {run.lines[0].sigma:.3g} to {run.lines[-1].sigma:.3g}.",
         )
     ]  # fmt: skip
-    known = [line["sensitivity"] for line in run.lines if line["sensitivity"] is not None]
+    known = [line.sensitivity for line in run.lines if line.sensitivity is not None]
     if not known:  # over a network it stays with the data
         return charts
     return [
@@ -68,7 +68,7 @@ def spending(run: Evidence) -> list[Chart]:
 def tradeoff(runs: Sequence[Evidence]) -> list[Chart]:
     """Draw accuracy against leakage against epsilon."""
     points = [
-        (r.name, r.leakage, r.accuracy, r.guarantee["epsilon"] if r.guarantee and r.guarantee["finite"] else None)
+        (r.name, r.leakage, r.accuracy, None if r.guarantee is None else r.guarantee.epsilon)
         for r in runs
         if r.leakage is not None and r.accuracy is not None
     ]
@@ -77,16 +77,16 @@ def tradeoff(runs: Sequence[Evidence]) -> list[Chart]:
 
 
 def _line(run: Evidence, key: str, name: str | None = None) -> Line:
-    return Line(name or run.name, [line["round"] + 1 for line in run.lines], [line[key] for line in run.lines])
+    return Line(name or run.name, [line.round + 1 for line in run.lines], [getattr(line, key) for line in run.lines])
 
 
 def _spent(run: Evidence) -> Line | None:
     """Read what training itself accounted soundly, against the adversary of the plan; the end is in the result."""
-    spent = [(line["round"] + 1, s) for line in run.lines if (s := line.get("spent")) is not None]
-    finite = [(t, s["epsilon"]) for t, s in spent if s["finite"] and s["accountant"] == SOUND]
-    last = run.guarantee
-    if last is not None and last["finite"]:
-        finite = [(t, e) for t, e in finite if t < len(run.lines)] + [(len(run.lines), last["epsilon"])]
+    spent = [(line.round + 1, s) for line in run.lines if (s := line.spent) is not None]
+    finite = [(t, s.epsilon) for t, s in spent if s.epsilon is not None and s.accountant == SOUND]
+    last = None if run.guarantee is None else run.guarantee.epsilon
+    if last is not None:
+        finite = [(t, e) for t, e in finite if t < len(run.lines)] + [(len(run.lines), last)]
     if not finite:
         return None
     return Line(f"{run.plan.threat_model} (one {run.plan_unit})", *map(list, zip(*finite, strict=True)))
@@ -95,13 +95,20 @@ def _spent(run: Evidence) -> Line | None:
 def _by_adversary(run: Evidence) -> list[Line]:
     """Read what the run accounted against the other adversaries when it was over."""
     return [
-        Line(f"{one['threat_model']} (one {one['unit']})", one["rounds"], one["epsilon"])
-        for one in run.course.get("sound", ())
-        if one["threat_model"] != run.plan.threat_model
+        Line(f"{one.threat_model} (one {one.unit})", one.rounds, one.epsilon)
+        for one in (() if run.result is None else run.result.epsilon_over_rounds.sound)
+        if one.threat_model != run.plan.threat_model
     ]
 
 
 def _as_paper(run: Evidence) -> list[Line]:
-    names = {"moments": "moments", "base": "base composition", "advanced": "advanced composition", "zcdp": "zCDP"}
-    said = run.course.get("as_the_paper_accounts", {})
-    return [Line(name, said["rounds"], said[key]) for key, name in names.items() if key in said]
+    if run.result is None:
+        return []
+    said = run.result.epsilon_over_rounds.as_the_paper_accounts
+    curves = {
+        "moments": said.moments,
+        "base composition": said.base,
+        "advanced composition": said.advanced,
+        "zCDP": said.zcdp,
+    }
+    return [Line(name, said.rounds, curve) for name, curve in curves.items() if curve is not None]

@@ -14,8 +14,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from gradveil import codec
 from gradveil.reports import figures, words
 from gradveil.reports.evidence import SURFACES, WHERE, Evidence, Shown
-from gradveil.reports.exhibits import Exhibit
-from gradveil.reports.galleries import drawn
+from gradveil.reports.exhibits import Exhibit, drawn
+from gradveil.runs.epsilon_records import GuaranteeRecord, PaperAccount
 
 TITLES = {2: "Data and local training", 1: "The client's update", 0: "The server"}
 WHAT = {
@@ -49,7 +49,7 @@ def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
     first = runs[0]
     plain = next((r for r in runs if r.plan.method.idle), None)
     several = len(runs) > 1
-    about, version = f"{len(runs)} runs" if several else _sizes(first), first.environment["packages"]["gradveil"]
+    about, version = f"{len(runs)} runs" if several else _sizes(first), first.environment.packages["gradveil"]
     return environment().get_template("report.html").render(
         title=f"{Path(first.plan.dataset).name}: {' / '.join(dict.fromkeys(r.method for r in runs))}",
         subtitle=f"{about}. Made by gradveil {version}.",
@@ -60,30 +60,30 @@ def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
 
 
 def _sizes(run: Evidence) -> str:
-    plan, examples = run.plan, run.data["examples"]
+    plan, examples = run.plan, run.data.examples
     return (
         f"{plan.clients} clients with {plan.client_size} examples each, {plan.cohort} a round, {plan.rounds} rounds of "
-        f"{plan.local_steps} local steps; {examples['train']} training and {examples['test']} test examples"
+        f"{plan.local_steps} local steps; {examples.train} training and {examples.test} test examples"
     )
 
 
 def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[str, Any]:
     """Gather what the page says about one run."""
     truth = show_truth or not run.own
-    held = [] if run.result is None else run.result["guarantees"]
+    held = () if run.result is None else run.result.guarantees
     quoted = run.guarantee
     return {
         "method": run.method,
         "title": f"{run.method} ({run.folder.name})",
         "headline": words.headline(run),
         "surfaces": [_surface(run, s) for s in SURFACES],
-        "exhibits": [exhibit(one, truth) for s in SURFACES for one in run.attacks if one.record["surface"] == s],
+        "exhibits": [exhibit(one, truth) for s in SURFACES for one in run.attacks if one.record.surface == s],
         "learning": figures.learning(run, beside),
         "noise": figures.noise(run),
         "spending": figures.spending(run),
         "promise": promise(run),
         "guarantees": [_row(g) for g in held],
-        "caveats": quoted["caveats"] if quoted else [],
+        "caveats": quoted.caveats if quoted else [],
         "paper": _paper(run),
         "command": "gradveil run plan.toml --out runs/again",
         "plan": plan_text(run),
@@ -91,8 +91,9 @@ def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[s
     }
 
 
-def _row(held: dict[str, Any]) -> dict[str, Any]:
-    return held | {"whom": words.WHOM[held["threat_model"]], "caveat": "" if held["finite"] else words.reason(held)}
+def _row(held: GuaranteeRecord) -> dict[str, Any]:
+    whom, caveat = words.WHOM[held.threat_model], "" if held.finite else words.reason(held)
+    return held.plain() | {"whom": whom, "caveat": caveat}
 
 
 def _surface(run: Evidence, surface: int) -> dict[str, str]:
@@ -105,12 +106,12 @@ def _surface(run: Evidence, surface: int) -> dict[str, str]:
 def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
     """Return what an attack has to show: a gallery of pictures, or the features of a table row; or words alone."""
     r, shows = one.record, one.exhibit
-    title = f"{r['attack']} {WHERE[r['surface']]} ({r['view']}, round {r['round']})"
+    title = f"{r.attack} {WHERE[r.surface]} ({r.view}, round {r.round})"
     base: dict[str, Any] = {"title": title, "says": words.outcome(r) + ".", "gallery": None, "rows": []}
     if shows is None or not truth:  # a good copy of a record is as private as the record
         return base
     if shows.is_image:
-        picture = drawn(shows.first(VICTIMS), f"{r['attack']} against {r['method']}")
+        picture = drawn(shows.first(VICTIMS), f"{r.attack} against {r.method}")
         return base | {"gallery": base64.b64encode(picture).decode()}
     return base | {"rows": features(shows)}
 
@@ -145,25 +146,25 @@ def promise(run: Evidence) -> list[str]:
         return ["Training is not over; what is guaranteed is settled at its end."]
     source = (
         "Noise came from the system's entropy and is not kept."
-        if held["noise_source"] == "secret"
+        if held.noise_source == "secret"
         else "Noise came from a seed: the promise holds only against those who never learn it."
     )
-    whom = words.WHOM[held["threat_model"]]
-    if not held["finite"]:
+    whom = words.WHOM[held.threat_model]
+    if held.epsilon is None:
         return [f"Against {whom}: no finite epsilon. {words.reason(held)}", source]
     first = "".join(f"{caveat} " for caveat in words.of_data(held))
     return [
-        f"{first}Against {whom}: epsilon {held['epsilon']:.3g} at delta {held['delta']:g}, for one {held['unit']}, "
-        f"{held['adjacency']} neighbors, with {held['sampling']}, accounted by {held['accountant']}.",
+        f"{first}Against {whom}: epsilon {held.epsilon:.3g} at delta {held.delta:g}, for one {held.unit}, "
+        f"{held.adjacency} neighbors, with {held.sampling}, accounted by {held.accountant}.",
         source,
     ]
 
 
 def _paper(run: Evidence) -> str:
-    said = {} if run.result is None else run.result["as_the_paper_accounts"]
-    if not isinstance(said.get("moments"), float):
+    said = None if run.result is None else run.result.as_the_paper_accounts
+    if not isinstance(said, PaperAccount) or said.moments is None:
         return ""
-    return f"For comparison, {said['label']}: moments accountant {said['moments']:.3g} at delta {run.plan.delta:g}."
+    return f"For comparison, {said.label}: moments accountant {said.moments:.3g} at delta {run.plan.delta:g}."
 
 
 def plan_text(run: Evidence) -> str:
@@ -185,14 +186,14 @@ def facts(run: Evidence) -> list[tuple[str, str]]:
     """List what a result depends on beside the plan."""
     e = run.environment
     told = [
-        ("Python", e["python"]),
-        *((name, number) for name, number in e["packages"].items()),
-        ("machine", f"{e['system']} {e['machine']}, {len(e['devices'])} devices"),
-        ("data (SHA-256)", run.data["sha256"] or "not told of your own data"),
+        ("Python", e.python),
+        *((name, number) for name, number in e.packages.items()),
+        ("machine", f"{e.system} {e.machine}, {len(e.devices)} devices"),
+        ("data (SHA-256)", run.data.sha256 or "not told of your own data"),
         ("plan (SHA-256)", plan_digest(run)),
     ]
     if run.result is not None:
-        told += [("parameters (SHA-256)", run.result["params_sha256"]), ("seconds", f"{run.result['seconds']:.1f}")]
+        told += [("parameters (SHA-256)", run.result.params_sha256), ("seconds", f"{run.result.seconds:.1f}")]
     return told
 
 
@@ -201,7 +202,7 @@ def comparison(runs: Sequence[Evidence]) -> dict[str, Any]:
 
     def leaked(run: Evidence, surface: int) -> str:
         best = run.strongest(surface)
-        return "not attacked" if best is None else f"{words.badge(best.record)[0]} (gain {best.record['gain']:+.3f})"
+        return "not attacked" if best is None else f"{words.badge(best.record)[0]} (gain {best.record.gain:+.3f})"
 
     rows = [
         ("accuracy", [f"{r.accuracy:.3f}" if r.accuracy is not None else "none yet" for r in runs]),
@@ -218,4 +219,4 @@ def _epsilon(run: Evidence) -> str:
     held = run.guarantee
     if held is None:
         return "not settled"
-    return f"{held['epsilon']:.3g} (one {held['unit']}, delta {held['delta']:g})" if held["finite"] else "none finite"
+    return "none finite" if held.epsilon is None else f"{held.epsilon:.3g} (one {held.unit}, delta {held.delta:g})"

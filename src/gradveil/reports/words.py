@@ -1,12 +1,12 @@
 """Sentences about a run for people who are no specialists."""
 
 import math
-from typing import Any
 
 from gradveil.data.dataset import UNCOVERED
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reports.evidence import WHERE, Evidence, leaks
+from gradveil.runs.epsilon_records import GuaranteeRecord
 
-Record = dict[str, Any]
 WHOM = {
     "central": "an adversary who sees only the models",
     "central-visible": "an adversary who sees only the models and can tell which clients took part",
@@ -18,14 +18,14 @@ WHOM = {
 }
 
 
-def of_data(held: Record) -> list[str]:
+def of_data(held: GuaranteeRecord) -> list[str]:
     """Return the caveats of a guarantee that are about the data: what was taken from the records without noise."""
-    return [caveat for caveat in held["caveats"] if caveat.endswith(UNCOVERED)]
+    return [caveat for caveat in held.caveats if caveat.endswith(UNCOVERED)]
 
 
-def reason(held: Record) -> str:
+def reason(held: GuaranteeRecord) -> str:
     """Say why a guarantee is not finite: its first caveat that is about the protection, not about the data."""
-    return next((str(caveat) for caveat in held["caveats"] if not caveat.endswith(UNCOVERED)), "")
+    return next((caveat for caveat in held.caveats if not caveat.endswith(UNCOVERED)), "")
 
 
 def headline(run: Evidence) -> str:
@@ -45,14 +45,14 @@ def _promised(run: Evidence) -> str:
     held = run.guarantee
     if held is None:
         return "the guarantee is computed when training ends"
-    whom = WHOM[held["threat_model"]]
-    if not held["finite"]:
+    whom = WHOM[held.threat_model]
+    if held.epsilon is None:
         return f"it has no privacy guarantee against {whom}"
     aside = ", except for what was taken from the records without noise" if of_data(held) else ""
     return (
-        f"against {whom}, adding or removing one {held['unit']} changes the probability of any outcome by at most a "
-        f"factor of {_factor(held['epsilon'])} (epsilon {held['epsilon']:.3g} at delta {held['delta']:g}, "
-        f"{_strength(held['epsilon'])}){aside}"
+        f"against {whom}, adding or removing one {held.unit} changes the probability of any outcome by at most a "
+        f"factor of {_factor(held.epsilon)} (epsilon {held.epsilon:.3g} at delta {held.delta:g}, "
+        f"{_strength(held.epsilon)}){aside}"
     )
 
 
@@ -85,26 +85,26 @@ def _listed(places: list[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def outcome(record: Record) -> str:
+def outcome(record: AttackRecord) -> str:
     """Say in a sentence what one attack recovered."""
-    mean, prior = record["mean_rmse"], record["prior_rmse"]
-    interval = record["gain_ci"]
+    mean, prior = record.mean_rmse, record.prior_rmse
+    interval = record.gain_ci
     if interval is None:
         judged = "one victim is too few to tell this from chance"
-    elif record["resilient"]:
+    elif record.resilient:
         judged = f"not clearly better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
     else:
         judged = f"better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
-    victims = f"{record['victims']} victim{'s' if record['victims'] != 1 else ''}"
-    told = f"{record['attack']}, {victims}: RMSE {mean:.3f}, a guess that reads no gradient {prior:.3f}: {judged}"
-    if record["candidates"]:
-        first = record["candidates"][0]
-        picked = f"{round(first['success'] * record['victims'])} of {record['victims']}"
-        told += f"; picked the true record out of {first['n']} candidates for {picked} (chance {first['chance']:.0%})"
+    victims = f"{record.victims} victim{'s' if record.victims != 1 else ''}"
+    told = f"{record.attack}, {victims}: RMSE {mean:.3f}, a guess that reads no gradient {prior:.3f}: {judged}"
+    if record.candidates:
+        first = record.candidates[0]
+        picked = f"{round(first.success * record.victims)} of {record.victims}"
+        told += f"; picked the true record out of {first.n} candidates for {picked} (chance {first.chance:.0%})"
     return told
 
 
-def badge(record: Record | None) -> tuple[str, str]:
+def badge(record: AttackRecord | None) -> tuple[str, str]:
     """Return a word and a class for a surface; that no gain was found is no proof that there is none."""
     if record is None:
         return "not attacked", "none"

@@ -145,7 +145,7 @@ class Executor:
         outcome = attack_run.attack(scene, replace(attack, **changes), job.victims, seed=job.seed, beside=job.identify)
         if self.draw is not None and scene.dataset.is_image:
             store.write(self.cache.picture(self.key(job)), self.draw(outcome))
-        return outcome.record
+        return outcome.record.plain()
 
     def _scene(self, job: AttackJob) -> Scene | None:
         """Set up what is attacked; None where training diverged before the round that is to be attacked."""
@@ -162,5 +162,4 @@ class Executor:
 
 
 def _versions() -> dict[str, str]:
-    versions: dict[str, str] = store.environment()["packages"]
-    return versions
+    return store.environment().packages

@@ -39,7 +39,7 @@ class TrainingRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VictimScore:
+class CachedVictim:
     """How near an attack came to one victim; gain is the distance to the public mean less that to the guess."""
 
     success: bool
@@ -53,7 +53,7 @@ class VictimScore:
 class AttackScores:
     """What cells use of an attack's record; of_ten: how often the true record was picked out of ten, if tried."""
 
-    victims: tuple[VictimScore, ...]
+    victims: tuple[CachedVictim, ...]
     of_ten: float | None
 
 
@@ -65,7 +65,7 @@ class TimingRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class GuaranteeRecord:
+class GuaranteesRecord:
     """What a sound accountant guarantees for a plan, as `Guarantee.plain` gives it."""
 
     guarantees: tuple[dict[str, Any], ...]
@@ -78,7 +78,7 @@ class ValueRecord:
     value: int | float | str
 
 
-JobRecord = TrainingRecord | AttackScores | TimingRecord | GuaranteeRecord | ValueRecord
+JobRecord = TrainingRecord | AttackScores | TimingRecord | GuaranteesRecord | ValueRecord
 
 
 def record_of(job: Job, stored: Stored) -> JobRecord:
@@ -91,7 +91,7 @@ def record_of(job: Job, stored: Stored) -> JobRecord:
         case TimingJob():
             kind = TimingRecord
         case GuaranteeJob():
-            kind = GuaranteeRecord
+            kind = GuaranteesRecord
         case _:
             kind = ValueRecord
     record: JobRecord = codec.decode(kind, {k: v for k, v in stored.items() if k not in PROVENANCE})
@@ -101,7 +101,7 @@ def record_of(job: Job, stored: Stored) -> JobRecord:
 def _scores(stored: Stored) -> AttackScores:
     """Take from an attack's record, which tells much more, what is measured."""
     try:
-        victims = [{name: victim[name] for name in VictimScore.__slots__} for victim in stored["per_victim"]]
+        victims = [{name: victim[name] for name in CachedVictim.__slots__} for victim in stored["per_victim"]]
         of_ten = [candidates["success"] for candidates in stored["candidates"] if candidates["n"] == 10]
     except (KeyError, TypeError) as error:
         raise BadInput(f"this is no record of an attack ({error})") from None

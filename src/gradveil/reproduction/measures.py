@@ -11,7 +11,7 @@ from gradveil.accounting.guarantee import Guarantee
 from gradveil.reproduction.cell import Measurement
 from gradveil.reproduction.job_cache import (  # fmt: skip
     AttackScores,
-    GuaranteeRecord,
+    GuaranteesRecord,
     TimingRecord,
     TrainingRecord,
     ValueRecord,
@@ -59,7 +59,7 @@ def _mean(values: Sequence[float], few: bool = False) -> Measurement:
     return Measurement(float(np.mean(values)), error, len(values), spread, few=few)
 
 
-def _guarantees(record: TrainingRecord | GuaranteeRecord) -> list[Guarantee]:
+def _guarantees(record: TrainingRecord | GuaranteesRecord) -> list[Guarantee]:
     """Read stored guarantees; an epsilon of null is infinite."""
     plain = [{key: value for key, value in one.items() if key != "finite"} for one in record.guarantees]
     return [
@@ -68,7 +68,7 @@ def _guarantees(record: TrainingRecord | GuaranteeRecord) -> list[Guarantee]:
     ]
 
 
-def guarantee_text(record: TrainingRecord | GuaranteeRecord) -> str:
+def guarantee_text(record: TrainingRecord | GuaranteesRecord) -> str:
     """Say what a sound accountant guarantees for a run, and against whom."""
     for guarantee in _guarantees(record):
         if guarantee.threat_model in ("server", "client-central"):
@@ -78,7 +78,7 @@ def guarantee_text(record: TrainingRecord | GuaranteeRecord) -> str:
     return ""
 
 
-def sound_epsilon(records: Sequence[GuaranteeRecord]) -> Measurement:
+def sound_epsilon(records: Sequence[GuaranteesRecord]) -> Measurement:
     """Return the epsilon of a plan that was accounted soundly, or the word none."""
     (guarantee,) = _guarantees(records[0])
     return Measurement(guarantee.epsilon if guarantee.finite else "none", guarantee=guarantee_text(records[0]))

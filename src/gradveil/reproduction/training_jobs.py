@@ -20,7 +20,7 @@ from gradveil.federation.messages import task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import Diverged
 from gradveil.keys import Keys
-from gradveil.reproduction.job_cache import GuaranteeRecord, TimingRecord, TrainingRecord
+from gradveil.reproduction.job_cache import GuaranteesRecord, TimingRecord, TrainingRecord
 from gradveil.runs import runner
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.counted import planned
@@ -35,14 +35,14 @@ def train(run: Run, tell: Callable[[str], None]) -> TrainingRecord:
     plan = run.plan
     try:
         for line in runner.proceed(run):
-            tell(f"{plan.method.name} {plan.dataset}: round {line['round'] + 1} of {plan.rounds}")
+            tell(f"{plan.method.name} {plan.dataset}: round {line.round + 1} of {plan.rounds}")
     except Diverged:
         return _diverged(run)
     return _finished(run)
 
 
 def _finished(run: Run) -> TrainingRecord:
-    accuracy, n = float(run.lines[-1]["accuracy"]), len(run.dataset.test)
+    accuracy, n = run.lines[-1].accuracy, len(run.dataset.test)
     return TrainingRecord(
         accuracy=accuracy,
         held_out=_held_out(run),
@@ -51,8 +51,8 @@ def _finished(run: Run) -> TrainingRecord:
         rounds=run.state.round,
         seconds=run.seconds,
         learning_rate=run.plan.learning_rate,
-        curve=tuple(line["accuracy"] for line in run.lines),
-        sensitivity=tuple(line["sensitivity"] for line in run.lines),
+        curve=tuple(line.accuracy for line in run.lines),
+        sensitivity=tuple(line.sensitivity for line in run.lines),
         plan_sha256=codec.digest(run.plan),
         diverged=False,
         guarantees=(_guarantee(run),),
@@ -65,7 +65,7 @@ def _diverged(run: Run) -> TrainingRecord:
         held_out=None,
         rounds=run.state.round,
         learning_rate=run.plan.learning_rate,
-        curve=tuple(line["accuracy"] for line in run.lines),
+        curve=tuple(line.accuracy for line in run.lines),
         diverged=True,
     )
 
@@ -87,11 +87,11 @@ def _guarantee(run: Run) -> dict[str, Any]:
     return account(ledger, run.plan.delta, ADD_REMOVE, _adversary(run.plan)).plain()
 
 
-def plan_guarantee(plan: Plan, dataset: Dataset) -> GuaranteeRecord:
+def plan_guarantee(plan: Plan, dataset: Dataset) -> GuaranteesRecord:
     """Account a whole plan without training it, for a client that is drawn as often as the busiest is."""
     budget = Budget(plan, dataset, Population.of(plan, dataset).copies)
     ledger = budget.ledger(plan.rounds, expected_participations(plan))
-    return GuaranteeRecord((account(ledger, plan.delta, ADD_REMOVE, _adversary(plan)).plain(),))
+    return GuaranteesRecord((account(ledger, plan.delta, ADD_REMOVE, _adversary(plan)).plain(),))
 
 
 def _adversary(plan: Plan) -> str:
@@ -109,7 +109,7 @@ def step_seconds(plan: Plan, dataset: Dataset) -> TimingRecord:
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
     engine = build_engine(plan, population, Options())
     task = task_for(plan, 0, state.params, state.clip_state, keys.named(roots.private, "round", 0))
-    clients = np.arange(engine.at_once) % plan.clients
+    clients = np.arange(engine.clients_per_call) % plan.clients
     engine.train(task, clients)
     seconds = statistics.median(_seconds_of(lambda: engine.train(task, clients)) for _ in range(TIMINGS))
     return TimingRecord(seconds * len(jax.local_devices()) / (len(clients) * plan.local_steps))

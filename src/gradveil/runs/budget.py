@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from gradveil import codec
 from gradveil.accounting.as_paper import LABEL, as_the_paper_accounts
 from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
 from gradveil.accounting.guarantee import Guarantee
@@ -17,7 +17,9 @@ from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.federation import ledger as translator
 from gradveil.federation.plan import Plan
-from gradveil.runs.store import Earlier, plan_at
+from gradveil.runs.epsilon_records import GuaranteeRecord, NoPaperAccount, PaperAccount, PresumedEpsilon, paper_account
+from gradveil.runs.run_records import Earlier
+from gradveil.runs.store import plan_at
 
 SOUND, PAPER_MOMENTS = "pld", "paper-moments"
 
@@ -123,22 +125,23 @@ class Budget:
             low, high = (middle, high) if fits else (low, middle - 1)
         return low
 
-    def all_guarantees(self, rounds: int, participations: int) -> list[dict[str, Any]]:
-        """Account what was spent against every adversary, as JSON."""
+    def all_guarantees(self, rounds: int, participations: int) -> list[GuaranteeRecord]:
+        """Account what was spent against every adversary."""
         held = self.ledger(rounds, participations)
-        return [g.plain() for g in guarantees(held, self._plan.delta, ADD_REMOVE)]
+        return [GuaranteeRecord.of(g) for g in guarantees(held, self._plan.delta, ADD_REMOVE)]
 
-    def presumed(self, rounds: int, participations: int) -> list[dict[str, Any]]:
-        """Return the figures that presume what is not guaranteed, as JSON."""
-        return presumed(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE)
+    def presumed(self, rounds: int, participations: int) -> tuple[PresumedEpsilon, ...]:
+        """Return the figures that presume what is not guaranteed."""
+        figures = presumed(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE)
+        return tuple(codec.decode(PresumedEpsilon, figure) for figure in figures)
 
     def epsilon(self, rounds: int, participations: int, threat: str) -> float:
         """Account what some rounds spend against one adversary."""
         return account(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE, threat).epsilon
 
-    def as_the_paper_accounts(self, rounds: int) -> dict[str, Any]:
-        """Account what was spent by the paper's rules, as JSON."""
-        return as_the_paper_accounts(self.ledger(rounds, rounds), self._plan.delta, self._records)
+    def as_the_paper_accounts(self, rounds: int) -> PaperAccount | NoPaperAccount:
+        """Account what was spent by the paper's rules."""
+        return paper_account(as_the_paper_accounts(self.ledger(rounds, rounds), self._plan.delta, self._records))
 
 
 def expected_participations(plan: Plan) -> int:

@@ -6,16 +6,15 @@ bound what the choice among them gives away. All planned rounds do: stopping ear
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import cohort_of
 from gradveil.federation.server import State
 from gradveil.keys import Keys
 from gradveil.runs.budget import Budget
-from gradveil.runs.store import Earlier
-
-Line = dict[str, Any]
+from gradveil.runs.epsilon_records import GuaranteeRecord
+from gradveil.runs.run_records import Earlier
 
 
 def planned(plan: Plan, budget: Budget, state: State, roots: Keys) -> tuple[int, int]:
@@ -38,11 +37,11 @@ def planned(plan: Plan, budget: Budget, state: State, roots: Keys) -> tuple[int,
 
 def guarantees(
     plan: Plan, budget: Budget, state: State, roots: Keys, earlier: Sequence[Earlier]
-) -> tuple[int, list[Line]]:
-    """Account a run that is over: how many rounds were counted, and what holds against every adversary, as JSON."""
+) -> tuple[int, tuple[GuaranteeRecord, ...]]:
+    """Account a run that is over: how many rounds were counted, and what holds against every adversary."""
     rounds, most = planned(plan, budget, state, roots)
-    said = remarks(state.round, rounds, earlier)
-    return rounds, [g | {"caveats": [*g["caveats"], *said]} for g in budget.all_guarantees(rounds, most)]
+    said, held = remarks(state.round, rounds, earlier), budget.all_guarantees(rounds, most)
+    return rounds, tuple(replace(g, caveats=(*g.caveats, *said)) for g in held)
 
 
 def remarks(done: int, counted: int, earlier: Sequence[Earlier]) -> list[str]:

@@ -34,7 +34,7 @@ def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, False)
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
     engine = build_engine(plan, population, options)
-    few = np.arange(min(plan.cohort, engine.at_once))
+    few = np.arange(min(plan.cohort, engine.clients_per_call))
     task = task_for(plan, 0, state.params, state.clip_state, keys.named(roots.private, "round", 0))
     engine.train(task, few)
     began = time.perf_counter()

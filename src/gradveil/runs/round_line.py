@@ -2,10 +2,10 @@
 
 import math
 import time
-from typing import Any
 
 import numpy as np
 
+from gradveil import codec
 from gradveil.data.dataset import Dataset
 from gradveil.federation.engine import Population
 from gradveil.federation.evaluate import Score, norm_quantiles, score
@@ -13,14 +13,14 @@ from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import Round
 from gradveil.runs import store
 from gradveil.runs.budget import Budget
+from gradveil.runs.epsilon_records import GuaranteeRecord
+from gradveil.runs.run_records import NodesRecord, RoundLine
 from gradveil.surface import Surface
-
-Line = dict[str, Any]
 
 
 def line_of(
     plan: Plan, dataset: Dataset, population: Population | None, budget: Budget, done: Round, seconds: float
-) -> Line:
+) -> RoundLine:
     """Measure a finished round: the model, what was done to gradients, and what it took."""
     params, metrics = done.state.params, done.metrics
     began = time.perf_counter()
@@ -29,25 +29,29 @@ def line_of(
     sigmas, noisy = plan.sigmas()[done.t], not plan.method.noise.silent
     sigma = float(sigmas.mean() if plan.method.surface is Surface.EXAMPLE else sigmas[0])
     sensitivity, bound = float(metrics.sensitivity), float(metrics.bound)
-    return {
-        "round": done.t,
-        "accuracy": tested.accuracy,
-        "loss": tested.loss if np.isfinite(tested.loss) else None,
-        "stop_accuracy": stop.accuracy,
-        "sigma": sigma,
-        "sensitivity": _known(sensitivity),
-        "clip": bound if np.isfinite(bound) else None,
-        "unit_norm": _known(float(metrics.unit_norm)),
-        "clipped_share": _known(float(metrics.clipped)),
-        "equivalent_sigma": sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
-        "cohort": len(done.cohort),
-        "max_participations": int(done.state.participations.max()),
-        **_spent(plan, budget, done),
-        "norm_quantiles": _probe(population, plan, done) if plan.method.idle else None,
-        "state_sha256": store.state_digest(done.state),
-        "seconds": seconds + time.perf_counter() - began,
-        **(done.remarks | {"attempts": done.attempts} if done.remarks else {}),
-    }
+    spent, rounds_left = _spent(plan, budget, done)
+    return RoundLine(
+        round=done.t,
+        accuracy=tested.accuracy,
+        loss=_known(tested.loss),
+        stop_accuracy=stop.accuracy,
+        sigma=sigma,
+        sensitivity=_known(sensitivity),
+        clip=_known(bound),
+        unit_norm=_known(float(metrics.unit_norm)),
+        clipped_share=_known(float(metrics.clipped)),
+        equivalent_sigma=sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
+        cohort=len(done.cohort),
+        max_participations=int(done.state.participations.max()),
+        spent=spent,
+        rounds_left=rounds_left,
+        norm_quantiles=_probe(population, plan, done) if plan.method.idle else None,
+        state_sha256=store.state_digest(done.state),
+        nodes=codec.decode(NodesRecord, done.remarks["nodes"]) if done.remarks else None,
+        attempts=done.attempts if done.remarks else None,
+        seconds=seconds + time.perf_counter() - began,
+        chain="",  # `store.linked` sets it
+    )
 
 
 def _known(measure: float) -> float | None:
@@ -55,7 +59,7 @@ def _known(measure: float) -> float | None:
     return measure if math.isfinite(measure) else None
 
 
-def _spent(plan: Plan, budget: Budget, done: Round) -> Line:
+def _spent(plan: Plan, budget: Budget, done: Round) -> tuple[GuaranteeRecord | None, int | None]:
     """Account the rounds so far, and forecast how many more the budget affords if there is one.
 
     Without a budget only some twenty rounds of a run are accounted, since each takes a moment.
@@ -63,10 +67,8 @@ def _spent(plan: Plan, budget: Budget, done: Round) -> Line:
     rounds_done, most = done.state.round, int(done.state.participations.max())
     limited = plan.max_epsilon is not None
     due = limited or rounds_done % max(1, plan.rounds // 20) == 0
-    return {
-        "spent": budget.spent(rounds_done, most).plain() if due else None,
-        "rounds_left": budget.forecast(rounds_done, most) if limited else None,
-    }
+    spent = GuaranteeRecord.of(budget.spent(rounds_done, most)) if due else None
+    return spent, budget.forecast(rounds_done, most) if limited else None
 
 
 def _stop_score(plan: Plan, dataset: Dataset, done: Round, tested: Score) -> Score:
@@ -91,8 +93,8 @@ def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, 
     return {q: _known(norm) for q, norm in norm_quantiles(plan.model, done.state.params, x, y).items()}
 
 
-def suggested_clip(lines: list[Line]) -> list[float] | None:
+def suggested_clip(lines: list[RoundLine]) -> tuple[float, float] | None:
     """Return the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
-    seen = [line["norm_quantiles"]["1"] for line in lines if line["norm_quantiles"]]
-    largest = max(seen, default=None) if None not in seen else None
-    return None if largest is None else [1.5 * largest, 2 * largest]
+    seen = [line.norm_quantiles["1"] for line in lines if line.norm_quantiles]
+    known = [norm for norm in seen if norm is not None]
+    return (1.5 * max(known), 2 * max(known)) if known and len(known) == len(seen) else None

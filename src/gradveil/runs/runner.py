@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,8 +26,8 @@ from gradveil.runs.budget import Budget
 from gradveil.runs.counted import guarantees
 from gradveil.runs.epsilon_curve import course
 from gradveil.runs.round_line import line_of, suggested_clip
+from gradveil.runs.run_records import RoundLine, RunResult
 
-Line = dict[str, Any]
 ENGINES = ("vectorized", "serial")
 
 
@@ -67,7 +66,7 @@ class Run:
     folder: Path
     budget: Budget
     roots: Keys
-    lines: list[Line] = field(default_factory=list)
+    lines: list[RoundLine] = field(default_factory=list)
     earlier: tuple[store.Earlier, ...] = ()
     head: str = ""
     seconds: float = 0.0
@@ -79,7 +78,7 @@ class Run:
     def stopped_because(self) -> str | None:
         """Say why the run is over, or None if it is not: the caller's two ways to stop are predicates on its lines."""
         reached = self.plan.target_accuracy
-        if self.lines and reached is not None and self.lines[-1]["stop_accuracy"] >= reached:
+        if self.lines and reached is not None and self.lines[-1].stop_accuracy >= reached:
             return "target-accuracy"
         if self.state.round >= self.plan.rounds:
             return "rounds"
@@ -154,11 +153,11 @@ def _catch_up(run: Run) -> store.Checkpoint | None:
         run.state, run.head = latest.state, latest.head
         run.lines += [latest.line] if latest.line is not None and run.state.round > len(run.lines) else []
     run.state, run.tried = run.recall(run.state)
-    run.seconds = sum(line["seconds"] for line in run.lines)
+    run.seconds = sum(line.seconds for line in run.lines)
     return latest
 
 
-def proceed(run: Run) -> Iterator[Line]:
+def proceed(run: Run) -> Iterator[RoundLine]:
     """Train round after round; each is on disk before its line is yielded. The folder is locked meanwhile."""
     with store.locked(run.folder):
         began, watch = time.perf_counter(), store.watched(run.folder)
@@ -168,10 +167,10 @@ def proceed(run: Run) -> Iterator[Line]:
         _record(run, watch)
         for done in rounds(run.plan, run.engine, run.state, run.roots, run.tried, run.may_retry):
             line = store.linked(run.head, run.plan, _line(run, done, time.perf_counter() - began))
-            kept = store.Checkpoint(done.state, line, line[store.CHAIN])
+            kept = store.Checkpoint(done.state, line, line.chain)
             store.save(run.folder, kept, watched=done.state.round in watch)
             store.append_metrics(run.folder, line)
-            run.state, run.seconds, run.tried = done.state, run.seconds + line["seconds"], 0
+            run.state, run.seconds, run.tried = done.state, run.seconds + line.seconds, 0
             run.head = kept.head
             run.lines.append(line)
             yield line
@@ -181,7 +180,7 @@ def proceed(run: Run) -> Iterator[Line]:
             _record(run, watch)
 
 
-def _line(run: Run, done: Round, seconds: float) -> Line:
+def _line(run: Run, done: Round, seconds: float) -> RoundLine:
     return line_of(run.plan, run.dataset, run.population, run.budget, done, seconds)
 
 
@@ -207,45 +206,45 @@ def _over(run: Run) -> bool:
     return run.stopped_because is not None
 
 
-def conclude(run: Run) -> dict[str, Any]:
+def conclude(run: Run) -> RunResult:
     """Write params.npz and result.json; returns the result. The folder is locked meanwhile: accounting takes time."""
     with store.locked(run.folder):
         result = _settled(run)
-        store.write_sealed(run.folder / store.RESULT, result)
+        store.write_record(run.folder / store.RESULT, result)
         return result
 
 
-def _settled(run: Run) -> dict[str, Any]:
+def _settled(run: Run) -> RunResult:
     counted, held = guarantees(run.plan, run.budget, run.state, run.roots, run.earlier)
     plan, digest = run.plan, store.save_params(run.folder, run.state.params)
     final = score(plan.model, run.state.params, run.dataset.test)
     data = store.read_data(run.folder)
-    return {
-        "dataset": plan.dataset,
-        "method": plan.method.name,
-        "accuracy": final.accuracy,
-        "accuracy_interval": list(final.interval()),
-        "loss": final.loss if np.isfinite(final.loss) else None,
-        "majority_baseline": run.dataset.majority_baseline(),
-        "test_examples": final.n,
-        "rounds": run.state.round,
-        "rounds_counted": counted,
-        "earlier_rounds": [stretch._asdict() for stretch in run.earlier],
-        "stopped_because": run.stopped_because,
-        "run_dir": str(run.folder),
-        "seconds": run.seconds,
-        "seed": plan.seed,
-        "noise_source": plan.noise_source.value,
-        "draw": plan.method.draw.value,
-        "copies": run.budget.copies,
-        "max_participations": int(run.state.participations.max()),
-        "plan_sha256": codec.digest(plan),
-        "data_sha256": data["sha256"],
-        "params_sha256": digest,
-        "metrics_head": run.head,
-        "suggested_clip": suggested_clip(run.lines),
-        "guarantees": held,
-        "presumed": run.budget.presumed(counted, int(run.state.participations.max())),
-        "as_the_paper_accounts": run.budget.as_the_paper_accounts(run.state.round),
-        "epsilon_over_rounds": course(run.budget, run.lines, held, counted),
-    }
+    return RunResult(
+        dataset=plan.dataset,
+        method=plan.method.name,
+        accuracy=final.accuracy,
+        accuracy_interval=final.interval(),
+        loss=final.loss if np.isfinite(final.loss) else None,
+        majority_baseline=run.dataset.majority_baseline(),
+        test_examples=final.n,
+        rounds=run.state.round,
+        rounds_counted=counted,
+        earlier_rounds=run.earlier,
+        stopped_because=run.stopped_because,
+        run_dir=str(run.folder),
+        seconds=run.seconds,
+        seed=plan.seed,
+        noise_source=plan.noise_source.value,
+        draw=plan.method.draw.value,
+        copies=run.budget.copies,
+        max_participations=int(run.state.participations.max()),
+        plan_sha256=codec.digest(plan),
+        data_sha256=data.sha256,
+        params_sha256=digest,
+        metrics_head=run.head,
+        suggested_clip=suggested_clip(run.lines),
+        guarantees=held,
+        presumed=run.budget.presumed(counted, int(run.state.participations.max())),
+        as_the_paper_accounts=run.budget.as_the_paper_accounts(run.state.round),
+        epsilon_over_rounds=course(run.budget, run.lines, held, counted),
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 from gradveil.data.partition import Dirichlet, Iid, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, Sampling
-from gradveil.errors import BadInput, shown
+from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 from gradveil.methods import DECAYS, METHODS, SENSITIVITY_NAMES, decay
 from gradveil.names import pick
@@ -33,7 +33,7 @@ def number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadInput(f"{option} = {shown(text)}: must be a number") from None
+        raise BadInput(f"{option} = {quoted(text)}: must be a number") from None
 
 
 def method_named(name: str) -> Method:
@@ -108,7 +108,7 @@ class Tweaks:
 
     def _needs_noise(self, option: str, value: Any, method: Method) -> None:
         if method.noise.silent:
-            raise BadInput(f"{option} = {shown(value)}: method {method.name!r} draws no noise, so it would do nothing")
+            raise BadInput(f"{option} = {quoted(value)}: method {method.name!r} draws no noise, so it would do nothing")
 
     def _noise(self, method: Method) -> Schedule:
         if method.noise.silent:

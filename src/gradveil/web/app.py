@@ -23,7 +23,8 @@ from gradveil.web import lab
 from gradveil.web.guard import Guard, Rules
 from gradveil.web.refusals import HANDLERS, Overloaded, brief
 from gradveil.web.report_pages import MOST_COMPARED, ReportPages
-from gradveil.web.run_processes import OPTIONS, Runs
+from gradveil.web.run_form import OPTIONS
+from gradveil.web.run_processes import Runs
 from gradveil.web.turns import ClientLeft, Workers
 
 TICK = 0.5
@@ -96,7 +97,7 @@ class Pages:
     async def new(self, request: Request) -> Response:
         """Show the form of a new run."""
         names = [source.name for source in describe()]
-        return self._page("new.html", title="New run", datasets=names, methods=list(METHODS), options=OPTIONS)
+        return self._page("new.html", title="New run", datasets=names, methods=list(METHODS), options=list(OPTIONS))
 
     async def lab(self, request: Request) -> Response:
         """Show the lab."""

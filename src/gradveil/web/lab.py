@@ -14,12 +14,12 @@ from gradveil.engines.cache import let_go_of_programs
 from gradveil.errors import BadInput
 from gradveil.federation.leaks import Tap
 from gradveil.leakage import scenes
+from gradveil.leakage.attack_record import AttackRecord
 from gradveil.leakage.attack_run import attack
 from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
 from gradveil.privacy.schedule import Constant
-from gradveil.reports.exhibits import Exhibit
-from gradveil.reports.selection import exhibit_of
+from gradveil.reports.exhibits import Exhibit, exhibit_of
 from gradveil.runs.presets import fitted, resolve
 from gradveil.surface import Surface
 from gradveil.web.refusals import brief
@@ -80,7 +80,7 @@ def answer(question: LabRequest) -> dict[str, Any]:
 def _slow(name: str) -> Any:
     """Return an attack that moves in small steps, so that they can be watched: three to an iteration, not twenty."""
     chosen: Any = ATTACKS[name].value
-    return replace(chosen, iterations=ITERATIONS, optimiser=replace(chosen.optimiser, inner=3, least_gain=0.0))
+    return replace(chosen, iterations=ITERATIONS, optimizer=replace(chosen.optimizer, inner=3, least_gain=0.0))
 
 
 def _network(model: Any, shape: tuple[int, ...]) -> Any:
@@ -91,7 +91,7 @@ def _only(scene: Any, client: int) -> Any:
     return replace(scene, pool=np.array([client]))
 
 
-def _told(shows: Exhibit, record: dict[str, Any]) -> dict[str, Any]:
+def _told(shows: Exhibit, record: AttackRecord) -> dict[str, Any]:
     return {
         "truth": picture(shows.truth[0]),
         "prior": picture(shows.prior[0]),
@@ -101,8 +101,8 @@ def _told(shows: Exhibit, record: dict[str, Any]) -> dict[str, Any]:
         ],
         "error": float(shows.errors[0]),
         "prior_error": float(shows.prior_errors[0]),
-        "seconds": record["seconds"],
-        "label_right": record["label_accuracy"] == 1,
+        "seconds": record.seconds,
+        "label_right": record.label_accuracy == 1,
     }
 
 

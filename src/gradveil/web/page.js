@@ -73,6 +73,7 @@ function duration(seconds) {
 
 function show(told) {
   find("state").textContent = told.state;
+  find("doing").textContent = told.doing ? `(${told.doing})` : "";
   find("done").textContent = told.done;
   find("bar").value = told.done;
   find("accuracy").textContent = told.accuracy === null ? "none yet" : told.accuracy.toFixed(3);

@@ -1,5 +1,6 @@
 """The runs below a folder: found, told about, started, stopped and taken up again, each in a process of its own."""
 
+import json
 import os
 import re
 import signal
@@ -7,18 +8,20 @@ import subprocess
 import sys
 import threading
 import time
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, NoReturn
 
-from gradveil.data.sources import describe
+from gradveil import codec
 from gradveil.errors import BadInput
 from gradveil.leakage.self_attack import ROUND
 from gradveil.reports.evidence import Evidence, gather
 from gradveil.runs import store
+from gradveil.web.child import STATUS, ChildOrder, read_status, sidecar
 from gradveil.web.refusals import Damaged, NoSuchRun, brief, readable
+from gradveil.web.run_form import planned
 from gradveil.web.special_files import refuse_odd_files
 from gradveil.web.status import status
 
@@ -27,12 +30,6 @@ PID = ".process"
 LOG = ".log"
 PATIENCE = 60.0
 """Seconds that a run may take to lay out its folder or to say what is wrong with its plan."""
-OPTIONS = (
-    "dataset", "method", "rounds", "clients", "cohort", "client-size", "local-steps", "batch", "lr", "clip", "sigma",
-    "decay", "seed", "delta", "max-epsilon", "noise-source", "sampling",
-)  # fmt: skip
-"""What the form may say, as options of `gradveil run`."""
-USUAL = {"dataset": "digits", "method": "fed-cdp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ class Runs:
         """Tell how a run stands."""
         run = self.evidence(name)
         with readable(name):
-            return status(run, name, self._running(name))
+            return status(run, name, self._running(name), read_status(self.root / name))
 
     def start(self, wanted: Mapping[str, str]) -> str:
         """Start a run as the command line would; its own sentence is raised if it refuses."""
@@ -91,30 +88,8 @@ class Runs:
             raise BadInput(f"name = {brief(name)}: must be letters, digits, dots, - and _, at most 64")
         if (self.root / name).exists():
             raise BadInput(f"name = {name!r}: is taken")
-        self._refuse_paths(wanted)
-        wanted = {**wanted, "dataset": wanted.get("dataset", "")}
-        if not wanted.get("plan", "").strip():  # without a plan, nothing said would mean the demonstration
-            wanted |= {key: wanted.get(key, "").strip() or usual for key, usual in USUAL.items()}
-        given = [part for key in OPTIONS if wanted.get(key, "").strip() for part in (f"--{key}", wanted[key].strip())]
-        attack = ["--attack"] if wanted.get("attack") else ["--no-attack"]
-        with _PlanFile(self.root, name, wanted.get("plan", "")) as plan:
-            self._launch(name, ["run", *plan, *given, *attack, "--json", "--out", str(self.root / name)])
+        self._launch(name, ChildOrder(attack=bool(wanted.get("attack")), plan=planned(wanted)))
         return name
-
-    def _refuse_paths(self, wanted: Mapping[str, str]) -> None:
-        """Let a form name built-in datasets only: whoever may start a run here must not read any file by it."""
-        try:
-            typed = tomllib.loads(wanted.get("plan", "")).get("dataset", "")
-        except RecursionError:
-            raise BadInput("plan: is nested too deeply") from None
-        except ValueError as error:  # broken, or a number of too many digits
-            raise BadInput(f"plan: is not TOML ({error})") from None
-        for given in (wanted.get("dataset", "").strip(), typed):
-            if given and given not in [source.name for source in describe()]:
-                raise BadInput(f"dataset = {brief(given)}: a page can only start runs on built-in datasets")
-        for key, value in wanted.items():
-            if not (value if key != "plan" else "".join(value.split())).isprintable():
-                raise BadInput(f"{brief(key)}: holds letters that cannot be printed")
 
     def resume(self, name: str) -> None:
         """Go on with a run that was stopped."""
@@ -122,8 +97,8 @@ class Runs:
         if self._running(name):
             raise BadInput("it is running already")
         with readable(name):  # it was to be attacked if it was when it began
-            attack = ["--attack"] if ROUND in store.watched(folder) else []
-        self._launch(name, ["run", "--resume", *attack, "--json", "--out", str(folder)])
+            attack = ROUND in store.watched(folder)
+        self._launch(name, ChildOrder(attack=attack))
 
     def stop(self, name: str) -> None:
         """Stop a run that this page started; what it has done is kept."""
@@ -152,16 +127,17 @@ class Runs:
         return pid if ours else None
 
     def _sidecar(self, name: str, ending: str) -> Path:
-        folder = self.root / name
-        return folder.with_name(f".{folder.name}{ending}")
+        return sidecar(self.root / name, ending)
 
-    def _launch(self, name: str, arguments: list[str]) -> None:
-        """Start a process that outlives this server; returns once its folder is held, or raises what it said."""
-        log = self._sidecar(name, LOG)
-        with log.open("wb") as errors:
+    def _launch(self, name: str, order: ChildOrder) -> None:
+        """Start a process that outlives this server; returns once its folder is held, or raises why it ended."""
+        self._sidecar(name, STATUS).unlink(missing_ok=True)
+        with self._sidecar(name, LOG).open("wb") as errors, TemporaryFile() as told:
+            told.write(json.dumps(codec.encode(order)).encode())
+            told.seek(0)
             process = subprocess.Popen(
-                [sys.executable, "-m", "gradveil", *arguments],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
+                [sys.executable, "-m", "gradveil.web.child", str(self.root / name)],
+                stdin=told, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
             )  # fmt: skip
         threading.Thread(target=process.wait, daemon=True).start()  # so that its end leaves no zombie
         self._sidecar(name, PID).write_text(str(process.pid))
@@ -169,10 +145,18 @@ class Runs:
         while process.poll() is None and time.monotonic() < end and not self._began(name):
             time.sleep(0.1)
         if process.poll() not in (None, 0):
-            said = log.read_text(errors="replace").strip().split("\n")[-1].removeprefix("gradveil: ")
-            for ending in (LOG, PID):
-                self._sidecar(name, ending).unlink()
-            raise BadInput(said or f"the run ended before it began (exit code {process.poll()})")
+            self._refuse(name, process.poll())
+
+    def _refuse(self, name: str, code: int | None) -> NoReturn:
+        """Raise what a process that ended was refused with; without a sentence its log is left to be read."""
+        told = read_status(self.root / name)
+        self._sidecar(name, PID).unlink(missing_ok=True)
+        self._sidecar(name, STATUS).unlink(missing_ok=True)
+        if told is None or told.refused is None:
+            log = self._sidecar(name, LOG).name
+            raise BadInput(f"the run ended before it began (exit code {code}); {log} in the folder of runs says why")
+        self._sidecar(name, LOG).unlink(missing_ok=True)
+        raise BadInput(told.refused)
 
     def _began(self, name: str) -> bool:
         folder = self.root / name
@@ -189,19 +173,3 @@ def _changed(plan: Path) -> float:
         return plan.stat().st_mtime
     except OSError:  # it was taken away since it was found, or is a link to nothing
         return 0.0
-
-
-class _PlanFile:
-    """A plan that was typed into the form, as a file for the command line while it reads it."""
-
-    def __init__(self, root: Path, name: str, text: str) -> None:
-        self._path, self._text = root / f".{name}.plan.toml", text
-
-    def __enter__(self) -> list[str]:
-        if not self._text.strip():
-            return []
-        store.write(self._path, self._text.encode(), owner_only=True)
-        return [str(self._path)]
-
-    def __exit__(self, *error: object) -> None:
-        self._path.unlink(missing_ok=True)

@@ -1,39 +1,37 @@
 """How a run stands, in numbers and words for the page."""
 
-import math
 from pathlib import Path
 from typing import Any
 
-from gradveil.errors import BadInput
 from gradveil.reports.card import JSON
 from gradveil.reports.evidence import Evidence
-from gradveil.web.refusals import brief
+from gradveil.web.child import RunStatus
 
 
 def _spent(run: Evidence) -> str:
     """Say what is spent, by whose account and for which unit; the result once there is one, else the last account."""
-    accounts = [(line["round"] + 1, line["spent"]) for line in run.lines if line.get("spent") is not None]
-    t, held = (len(run.lines), run.guarantee) if run.guarantee is not None else (accounts or [(0, None)])[-1]
-    if held is None:
+    accounts = [(line.round + 1, line.spent) for line in run.lines if line.spent is not None]
+    accounts += [(len(run.lines), run.guarantee)] if run.guarantee is not None else []
+    if not accounts:
         return "not accounted yet"
-    against = f"against {held['threat_model']}, one {held['unit']}, delta {held['delta']:g}, after round {t}"
-    if held["accountant"] != "pld":
+    t, held = accounts[-1]
+    against = f"against {held.threat_model}, one {held.unit}, delta {held.delta:g}, after round {t}"
+    if held.accountant != "pld":
         against = f"as the paper accounts, not a guarantee, after round {t}"
-    return f"{held['epsilon']:.2f} ({against})" if held["finite"] else f"none finite ({against})"
+    return f"none finite ({against})" if held.epsilon is None else f"{held.epsilon:.2f} ({against})"
 
 
-def _number(line: dict[str, Any], key: str) -> float:
-    """Return a finite number of a line: the page formats it and a script draws it."""
-    value = line[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise BadInput(f"metrics.jsonl: {key} = {brief(value)} is no number")
-    return float(value)
+def _doing(process: RunStatus | None, running: bool) -> str:
+    """Say what the process of a run does, or why it ended; nothing if all went well or it was stopped."""
+    if process is None:
+        return ""
+    return process.doing if running else (process.refused or "")
 
 
-def status(run: Evidence, name: str, running: bool) -> dict[str, Any]:
+def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -> dict[str, Any]:
     """Say how a run stands, in numbers and words for the page."""
-    done, seconds = len(run.lines), [_number(line, "seconds") for line in run.lines[-10:]]
-    curve = [[int(_number(line, "round")) + 1, _number(line, "accuracy")] for line in run.lines]
+    done, seconds = len(run.lines), [line.seconds for line in run.lines[-10:]]
+    curve = [(line.round + 1, line.accuracy) for line in run.lines]
     finished = run.result is not None and (run.folder / JSON).exists() and not running
     return {
         "name": name,
@@ -45,6 +43,7 @@ def status(run: Evidence, name: str, running: bool) -> dict[str, Any]:
         "accuracy": curve[-1][1] if curve else None,
         "epsilon": _spent(run),
         "seconds_left": (run.plan.rounds - done) * sum(seconds) / len(seconds) if running and seconds else None,
+        "doing": _doing(process, running),
         "attacks": len(run.attacks),
         "curve": curve,
     }

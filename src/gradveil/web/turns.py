@@ -18,7 +18,7 @@ class ClientLeft(Exception):
 
 
 @dataclass(slots=True)
-class Job:
+class PendingTask:
     """Work that is queued or done, and how many clients wait for it."""
 
     task: "asyncio.Task[Any]"
@@ -36,7 +36,7 @@ class Workers:
     def __init__(self, threads: int, waiting: int) -> None:
         self._free = asyncio.Semaphore(threads)
         self._most = threads + waiting
-        self._jobs: dict[Hashable, Job] = {}
+        self._jobs: dict[Hashable, PendingTask] = {}
 
     async def do(self, key: Hashable, make: Callable[[], Any], left: Callable[[], Awaitable[bool]]) -> Any:
         """Run `make` in a thread; raises Overloaded if the queue is full, ClientLeft if `left` says so."""
@@ -51,10 +51,10 @@ class Workers:
             job.clients -= 1
             self._drop_unwanted(key, job)
 
-    def _queue(self, key: Hashable, make: Callable[[], Any]) -> Job:
+    def _queue(self, key: Hashable, make: Callable[[], Any]) -> PendingTask:
         if len(self._jobs) >= self._most:
             raise Overloaded("too much is asked for at once: try again when some of it is done")
-        job = Job(asyncio.create_task(self._run(key, make)))
+        job = PendingTask(asyncio.create_task(self._run(key, make)))
         job.task.add_done_callback(lambda task: self._forget(key, job))
         self._jobs[key] = job
         return job
@@ -64,12 +64,12 @@ class Workers:
             self._jobs[key].begun = True
             return await run_in_threadpool(make)
 
-    def _drop_unwanted(self, key: Hashable, job: Job) -> None:
+    def _drop_unwanted(self, key: Hashable, job: PendingTask) -> None:
         if job.clients == 0 and not job.begun:
             job.task.cancel()
             self._forget(key, job)  # at once: whoever asks next must not join a job that is being cancelled
 
-    def _forget(self, key: Hashable, job: Job) -> None:
+    def _forget(self, key: Hashable, job: PendingTask) -> None:
         if self._jobs.get(key) is job:
             del self._jobs[key]
         if job.task.done() and not job.task.cancelled():

@@ -15,7 +15,7 @@ from gradveil.engines.flower.flower_engine import Absent
 from gradveil.engines.vectorized import Vectorized
 from gradveil.federation import server
 from gradveil.federation.engine import Population, TooFew
-from gradveil.federation.rounds import cohort_of, order, rounds
+from gradveil.federation.rounds import cohort_of, round_task, rounds
 from gradveil.keys import Keys
 from gradveil.methods import FED_SDP_CLIENT, METHODS
 
@@ -60,7 +60,9 @@ def broken(change):
     def tamper(message, reply):
         arrays = {name: a.numpy() for name, a in reply.content["update"].items()}
         arrays["0"] = change(arrays["0"])
-        content = RecordDict({"update": ArrayRecord({n: Array(a) for n, a in arrays.items()}), "note": ArrayRecord()})
+        content = RecordDict(
+            {"update": ArrayRecord({n: Array(a) for n, a in arrays.items()}), "statistics": ArrayRecord()}
+        )
         return Message(content, reply_to=message)
 
     return tamper
@@ -78,7 +80,7 @@ def text(message, reply):
 
 def objects(message, reply):
     array = Array(dtype="object", shape=(1,), stype="numpy.ndarray", data=b"\x80\x04cos\nsystem\n.")
-    return Message(RecordDict({"update": ArrayRecord({"0": array}), "note": ArrayRecord()}), reply_to=message)
+    return Message(RecordDict({"update": ArrayRecord({"0": array}), "statistics": ArrayRecord()}), reply_to=message)
 
 
 def raw(data):
@@ -86,19 +88,21 @@ def raw(data):
 
     def tamper(message, reply):
         array = Array(dtype="float32", shape=(9_999_999_999_999,), stype="numpy.ndarray", data=data)
-        return Message(RecordDict({"update": ArrayRecord({"0": array}), "note": ArrayRecord()}), reply_to=message)
+        return Message(RecordDict({"update": ArrayRecord({"0": array}), "statistics": ArrayRecord()}), reply_to=message)
 
     return tamper
 
 
 def sparse_beyond(message, reply):
     arrays = {"0.at": np.array([2**31], np.uint32), "0.values": np.ones(1, np.float32)}
-    content = RecordDict({"update": ArrayRecord({n: Array(a) for n, a in arrays.items()}), "note": ArrayRecord()})
+    content = RecordDict({"update": ArrayRecord({n: Array(a) for n, a in arrays.items()}), "statistics": ArrayRecord()})
     return Message(content, reply_to=message)
 
 
 def noted(message, reply):
-    content = RecordDict({"update": reply.content["update"], "note": ArrayRecord({"0": Array(np.ones(3, np.float32))})})
+    content = RecordDict(
+        {"update": reply.content["update"], "statistics": ArrayRecord({"0": Array(np.ones(3, np.float32))})}
+    )
     return Message(content, reply_to=message)
 
 
@@ -117,12 +121,12 @@ FAULTS = {
     "zip": (raw(b"PK\x03\x04 not a zip"), "numpy's format"),
     "bomb": (
         raw(b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (9999999999999,), }"),
-        "large",
+        "not of the size that it claims",
     ),
     "pickle": (objects, "numpy's format"),
-    "sparse": (sparse_beyond, "do not fit"),
-    "notes": (noted, "notes"),
-    "late": (lambda message, reply: None, "no answer within"),
+    "sparse": (sparse_beyond, "do not match"),
+    "statistics": (noted, "arrays of statistics"),
+    "late": (lambda message, reply: None, "no reply within"),
     "error": (lambda message, reply: Message(Error(5, "gone"), reply_to=message), "Flower error 5"),
 }
 
@@ -141,7 +145,7 @@ def test_a_node_that_fails_is_named_and_the_round_goes_on_without_it(federation,
     # The model moved by the mean of those that answered, as if the cohort had been theirs alone.
     roots = Keys.of(plan.seed, secret=False)
     state = server.init(plan, SHAPE, CLASSES, roots)
-    task = order(plan, 0, state, roots)
+    task = round_task(plan, 0, state, roots)
     alone = Vectorized(plan, Population.of(plan, tiny())).train(task, heard)
     expected = [leaf + update.mean(axis=0) for leaf, update in zip(leaves(state.params), alone.update, strict=True)]
     for one, other in zip(leaves(first.state.params), expected, strict=True):
@@ -171,7 +175,7 @@ def test_a_round_that_too_few_answer_is_tried_again_with_other_draws_and_all_of_
 def test_without_leave_to_retry_the_model_is_untouched_and_the_reason_told(federation, plan):
     over, grid = federation(replace(plan, minimum_cohort=6))
     grid.tamper["west"] = lambda message, reply: None
-    with pytest.raises(TooFew, match="west no answer within"):
+    with pytest.raises(TooFew, match="west no reply within"):
         trained(plan, over, may_retry=lambda state: False)
 
 
@@ -187,7 +191,7 @@ def test_nothing_is_sent_or_counted_while_too_few_nodes_are_there(federation, pl
     asked = []
     over, grid = federation(replace(plan, minimum_cohort=6), before=lambda t, cohort: asked.append(t))
     grid.away |= {"north", "west"}
-    with pytest.raises(Absent, match="go on with --resume"):
+    with pytest.raises(Absent, match="restart with --resume"):
         trained(plan, over)
     assert asked == grid.crossed == []
 
@@ -203,7 +207,7 @@ def test_a_node_that_refuses_is_named_with_its_reason_and_not_asked_again(federa
 
 def test_all_refusals_are_told_where_nobody_is_left(federation, plan):
     over, _ = federation(plan, policy=Policy(methods=("fed-sdp",), allow_seeded=True))
-    with pytest.raises(Absent, match=r"north refused: the method fed-cdp is not among fed-sdp"):
+    with pytest.raises(Absent, match=r"north refused: method = fed-cdp: this node allows only fed-sdp"):
         trained(plan, over)
 
 

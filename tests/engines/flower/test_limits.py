@@ -96,7 +96,7 @@ def constant(value, part="update"):
     def tamper(message, reply):
         arrays = {name: a.numpy() for name, a in reply.content[part].items() if "." not in name}
         changed = ArrayRecord({n: Array(np.full_like(a, value)) for n, a in arrays.items()})
-        parts = {name: reply.content[name] for name in ("update", "note")} | {part: changed}
+        parts = {name: reply.content[name] for name in ("update", "statistics")} | {part: changed}
         return Message(RecordDict(parts), reply_to=message)
 
     return tamper
@@ -116,7 +116,7 @@ def test_an_absurd_update_is_refused_by_name_and_the_model_is_what_the_others_ma
     missing = done.remarks["nodes"]["missing"]
     assert set(missing) == {"east"}
     assert "the update of client" in missing["east"]
-    assert "beyond the limit" in missing["east"]
+    assert "above the limit" in missing["east"]
     without, grid = federation(plan)
     grid.tamper["east"] = lambda message, reply: None
     (expected,) = trained(plan, without)
@@ -130,11 +130,14 @@ def test_a_sparse_update_is_measured_too(federation, plan):
     def tamper(message, reply):
         arrays = {n: a.numpy() * (1e30 if n.endswith("values") else 1) for n, a in reply.content["update"].items()}
         arrays = {n: a.astype(np.uint32 if n.endswith("at") else np.float32) for n, a in arrays.items()}
-        parts = {"update": ArrayRecord({n: Array(a) for n, a in arrays.items()}), "note": reply.content["note"]}
+        parts = {
+            "update": ArrayRecord({n: Array(a) for n, a in arrays.items()}),
+            "statistics": reply.content["statistics"],
+        }
         return Message(RecordDict(parts), reply_to=message)
 
     grid.tamper["east"] = tamper
-    assert "beyond the limit" in trained(over.plan, over)[0].remarks["nodes"]["missing"]["east"]
+    assert "above the limit" in trained(over.plan, over)[0].remarks["nodes"]["missing"]["east"]
 
 
 @pytest.mark.parametrize("value", HUGE)
@@ -153,7 +156,7 @@ def test_where_the_plan_bounds_nothing_the_server_can_set_a_limit(federation, pl
     plan = replace(plan, method=METHODS[name].value, rounds=1)
     over, grid = federation(plan, largest=50.0)
     grid.tamper["east"] = constant(1e4)
-    assert "beyond the limit 50" in trained(plan, over)[0].remarks["nodes"]["missing"]["east"]
+    assert "above the limit 50" in trained(plan, over)[0].remarks["nodes"]["missing"]["east"]
     free, grid = federation(plan)
     grid.tamper["east"] = constant(1e4)
     assert trained(plan, free)[0].remarks["nodes"]["missing"] == {}
@@ -164,7 +167,7 @@ def test_where_the_plan_bounds_nothing_the_server_can_set_a_limit(federation, pl
 def test_an_absurd_note_to_an_adaptive_clip_is_refused_too(federation, plan, name, value):
     plan = replace(plan, method=METHODS[name].value, rounds=1)
     over, grid = federation(plan)
-    grid.tamper["east"] = constant(value, "note")
+    grid.tamper["east"] = constant(value, "statistics")
     missing = trained(plan, over)[0].remarks["nodes"]["missing"]
     assert set(missing) == {"east"}
-    assert missing["east"].startswith("rejected: a ")
+    assert missing["east"].startswith(("rejected: a count is above the limit", "rejected: clip statistics have norm"))

@@ -12,7 +12,7 @@ from gradveil.engines.flower import wire
 from gradveil.errors import BadInput
 from gradveil.federation import server
 from gradveil.federation.orders import NodeReply, Order, Refusal
-from gradveil.federation.rounds import order, rounds
+from gradveil.federation.rounds import round_task, rounds
 from gradveil.keys import Keys
 from gradveil.methods import METHODS
 
@@ -51,15 +51,15 @@ def test_an_answer_arrives_as_it_was_sent_however_sparse(kept):
     rng = np.random.default_rng(0)
     leaf = (rng.normal(size=(3, 40, 5)) * (rng.random((3, 40, 5)) < kept)).astype(np.float32)
     note = rng.normal(size=(3, 2)).astype(np.float32)
-    packed = wire.pack_answer(NodeReply((leaf,), (note,)))
-    got = wire.unpack_answer(packed, NodeReply((leaf[:0],), (note[:0],)), 3)
+    packed = wire.pack_reply(NodeReply((leaf,), (note,)))
+    got = wire.unpack_reply(packed, NodeReply((leaf[:0],), (note[:0],)), 3)
     np.testing.assert_array_equal(got.update[0], leaf)
     np.testing.assert_array_equal(got.statistics[0], note)
     assert wire.size(packed) < leaf.nbytes * min(1.0, 2 * kept + 0.3) + note.nbytes + 1000
 
 
 def test_a_refusal_arrives_and_is_cut_if_it_is_a_book():
-    got = wire.unpack_answer(wire.pack_answer(Refusal("no \n" * 5000)), NodeReply((), ()), 1)
+    got = wire.unpack_reply(wire.pack_reply(Refusal("no \n" * 5000)), NodeReply((), ()), 1)
     assert isinstance(got, Refusal)
     assert len(got.reason) <= wire.LONGEST
     assert "\n" not in got.reason
@@ -99,7 +99,7 @@ def test_nothing_but_the_order_and_the_answer_crosses_and_no_record_with_it(fede
         words = json.loads(message.content["order"]["json"])
         assert set(words) == {"plan", "t", "clients", "place", "places", "shape", "classes", "columns", "key"}
         assert words["key"] is None
-        assert set(reply.content) == {"update", "note"}
+        assert set(reply.content) == {"update", "statistics"}
         clients = len(words["clients"])
         for record in reply.content.values():
             for label, array in record.items():
@@ -117,7 +117,7 @@ def test_the_key_of_secret_noise_is_the_nodes_own_and_differs_each_time(federati
     def update():
         over, _ = federation(plan)
         state = server.init(plan, (12,), 3, roots)
-        return over.train(order(plan, 0, state, roots), np.arange(9)).update
+        return over.train(round_task(plan, 0, state, roots), np.arange(9)).update
 
     one, other = update(), update()
     assert all((a != b).mean() > 0.99 for a, b in zip(one, other, strict=True))

@@ -75,7 +75,7 @@ def asked(verb, folder, out):
     """Ask one question of a folder; gives the guarantees that are believed, None if it is refused or promises none."""
     if verb == "load":
         try:
-            return gradveil.load(folder).result["guarantees"]
+            return gradveil.load(folder).result.plain()["guarantees"]
         except gradveil.BadInput:
             return None
     commands = {

@@ -145,7 +145,7 @@ def test_more_rounds_train_on_and_early_rounds_count_with_the_noise_they_had(fin
     first, second = (np.linspace(8, 2, n, endpoint=False) for n in (4, 8))  # sigma_t = 8 + (2 - 8) t / T
     done = [*first, *second[4:]]
     assert answer["rounds"] == 8
-    assert [line["sigma"] for line in store.read_metrics(out)] == pytest.approx(done)
+    assert [line.sigma for line in store.read_metrics(out)] == pytest.approx(done)
     # One bound for all layers, noise on the sum, and two batches of 4 out of 40: a record is in one batch of a round.
     true = gaussian_epsilon(done, 1e-5)
     assert true * (1 - 1e-6) <= epsilon(answer) <= 1.03 * true
@@ -154,7 +154,7 @@ def test_more_rounds_train_on_and_early_rounds_count_with_the_noise_they_had(fin
     assert store.read_plan(out).rounds == 8
     again = ask("run", "--resume", "--out", out)
     assert (again["params_sha256"], epsilon(again)) == (answer["params_sha256"], epsilon(answer))
-    assert len(gradveil.load(out).result["earlier_rounds"]) == 1
+    assert len(gradveil.load(out).result.earlier_rounds) == 1
 
 
 def test_with_constant_noise_training_on_is_training_longer(finished, ask):
@@ -199,7 +199,7 @@ def test_a_plan_with_other_rounds_trains_on_from_python_and_no_other_plan_does(t
     plan = gradveil.plan("synthetic", "fed-cdp", rounds=2, learning_rate=1)
     gradveil.train(plan, tmp_path / "run")
     model = gradveil.train(gradveil.plan("synthetic", "fed-cdp", rounds=3, learning_rate=1), tmp_path / "run", True)
-    assert model.result["rounds"] == 3
+    assert model.result.rounds == 3
     for change in ({"seed": 1}, {"delta": 1e-6}, {"batch": 3}):
         with pytest.raises(gradveil.BadInput, match="another plan"):
             gradveil.train(gradveil.plan("synthetic", "fed-cdp", rounds=4, **change), tmp_path / "run", resume=True)

@@ -1,1 +1,1 @@
-"""The same plan over Flower: the only room that knows flwr."""
+"""Plans over Flower; the only package that imports flwr."""

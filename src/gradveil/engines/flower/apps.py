@@ -1,4 +1,4 @@
-"""What Flower is given to run: an app that runs nothing, since servers and nodes run their own installation."""
+"""The app that Flower asks for. It runs nothing: servers and nodes run their own installation."""
 
 from typing import Any
 

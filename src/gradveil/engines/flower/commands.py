@@ -1,4 +1,4 @@
-"""The commands of Flower as gradveil starts them: for its own use, and for operators to put under a supervisor."""
+"""Flower's commands as gradveil starts them, also for operators who run them under a supervisor."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ _GRADVEIL = (sys.executable, "-m", "gradveil")
 
 @dataclass(frozen=True, slots=True)
 class ServerPlaces:
-    """Where a server keeps its things: credentials, its state (database, Flower's home, logs) and its port."""
+    """The files and port of a server: credentials, and its state (database, Flower's home, logs)."""
 
     keys: Path
     state: Path
@@ -55,14 +55,14 @@ class ServerPlaces:
         return [*_GRADVEIL, "superlink", str(self.keys), str(self.state), "--port", str(self.port)]
 
     def conductor(self, folder: Path) -> Command:
-        """Start what executes the run of a folder: this installation, outside of the SuperLink, which it survives."""
+        """Start what executes the run of a folder: this installation, in a process that survives the SuperLink."""
         return [
             *(*_GRADVEIL, "conductor", str(folder)),
             *("--keys", str(self.keys), "--state", str(self.state), "--port", str(self.port)),
         ]
 
     def arguments(self) -> Command:
-        """Return Flower's settings of the SuperLink: TLS, keyed nodes, and nothing that executes what was submitted."""
+        """Return Flower's settings of the SuperLink: TLS, nodes with keys, and no execution of submitted apps."""
         return [
             *("--ssl-ca-certfile", str(self.keys / credentials.CA)),
             *("--ssl-certfile", str(self.keys / credentials.SERVER)),
@@ -75,7 +75,7 @@ class ServerPlaces:
 
 @dataclass(frozen=True, slots=True)
 class NodePlaces:
-    """Where a node keeps its things. server: host:port; runtime: the loopback port of its SuperNode."""
+    """The files and addresses of a node. server: host:port; runtime: the loopback port of its SuperNode."""
 
     ca: Path
     key: Path
@@ -102,12 +102,12 @@ class NodePlaces:
         ]
 
     def worker(self) -> Command:
-        """Start what trains: this installation, whatever app the server sends."""
+        """Start the worker that trains: this installation, whatever app the server sends."""
         return [*_GRADVEIL, "worker", str(self.state), "--runtime", self.address]
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Return the surroundings of Flower's processes: no telemetry, no calls home, no installing, its home in `home`."""
+    """Return the environment of Flower's processes: no telemetry, no calls home, no installing, its home in `home`."""
     # Processes start one another by name, so this installation's commands must be found first.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
     return {**os.environ, **settings(home), "PATH": path}

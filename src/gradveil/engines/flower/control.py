@@ -1,8 +1,8 @@
-"""The owner's side of a SuperLink: nodes are made known, and a run is executed by the process that asks for it.
+"""The owner's side of a SuperLink: nodes are registered, and a run is executed by the process that starts it.
 
-Flower would leave the execution to a SuperExec, which executes whatever app was submitted, whoever did. Here nothing
-that was submitted is ever executed: the server half is the installed package, in its owner's process. It stands on
-parts of flwr that are not public, hence the exact pin.
+Flower would leave the execution to a SuperExec, which executes any app that anybody submitted. Here no submitted code
+is ever executed: the server half is the installed package, in its owner's process. It uses parts of flwr that are not
+public, hence the exact pin.
 """
 
 import hashlib
@@ -40,13 +40,13 @@ from gradveil.errors import BadInput, RunFailed
 
 POLL = 0.2
 CLAIM = 60.0
-"""Seconds within which a run that was started must be there to be executed."""
+"""Seconds within which Flower must offer a started run for execution."""
 _ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 _log = getLogger("gradveil.server")
 
 
 class Owner:
-    """Shows the gate that a request is the owner's."""
+    """Authenticates requests to the gate as the owner's."""
 
     def __init__(self, places: ServerPlaces) -> None:
         self._headers = places.credentials()
@@ -58,7 +58,7 @@ class Owner:
 
 
 def register(places: ServerPlaces, nodes: tuple[str, ...]) -> None:
-    """Make nodes known by their public keys and names; one that is known already stays so."""
+    """Register nodes by their public keys and names, except those that are registered already."""
     client = _control(places)
     known = {node.public_key for node in client.ListNodes(ListNodesRequest()).nodes_info}
     for node in nodes:
@@ -77,24 +77,24 @@ def _public_key(path: Path) -> bytes:
 
 @contextmanager
 def run(places: ServerPlaces) -> Iterator[Grid]:
-    """Start a run that this process executes, and give its grid; how it ended is told to the SuperLink."""
+    """Start a run that this process executes, and yield its grid; report to the SuperLink how it ended."""
     token = _claimed(places, _started(places))
     grid = HttpGrid(places.address, root_certificates=places.authority(), token=token)
     invoker = grid._retry_invoker
     grid._client = client = _runtime(places, RuntimeTokenHttpInterceptor(token), retry_invoker=invoker)
-    heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
-    heart.start()
-    found = client.PullTaskInput(PullTaskInputRequest())
-    TaskIdentity.task_id, TaskIdentity.run_id = found.task_id, found.run.run_id
-    TaskIdentity.node_id = found.context.node_id
-    grid.set_run(run_from_proto(found.run))
+    heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    heartbeat.start()
+    task_input = client.PullTaskInput(PullTaskInputRequest())
+    TaskIdentity.task_id, TaskIdentity.run_id = task_input.task_id, task_input.run.run_id
+    TaskIdentity.node_id = task_input.context.node_id
+    grid.set_run(run_from_proto(task_input.run))
     status = SubStatus.FAILED
     try:
         yield grid
         status = SubStatus.COMPLETED
     finally:
-        heart._stop_event.set()
-        invoker.max_tries = 1  # the run is over; a SuperLink that is away need not hear of it
+        heartbeat._stop_event.set()
+        invoker.max_tries = 1  # the run is over, and no SuperLink need be waited for
         _conclude(client, status)
 
 
@@ -103,34 +103,34 @@ def _conclude(client: RuntimeHttpClient, status: str) -> None:
         client.PushTaskOutput(PushTaskOutputRequest(sub_status=status, details=""))
         client.close()
     except Exception as error:
-        _log.error("the SuperLink was not told of the end of the run (%s)", type(error).__name__)
+        _log.error("the end of the run could not be reported to the SuperLink (%s)", type(error).__name__)
 
 
 def _started(places: ServerPlaces) -> int:
-    """Start a run; gives its number."""
+    """Start a run and return its number."""
     client, content = _control(places), apps.fab()
     fab = Fab(hash_str=hashlib.sha256(content).hexdigest(), content=content)
-    answer = client.StartRun(StartRunRequest(fab=fab))
+    response = client.StartRun(StartRunRequest(fab=fab))
     client.close()
-    if not answer.HasField("run_id"):
-        raise RunFailed("Flower did not take the run")
-    number: int = answer.run_id
+    if not response.HasField("run_id"):
+        raise RunFailed("Flower did not accept the run")
+    number: int = response.run_id
     return number
 
 
 def _claimed(places: ServerPlaces, run_id: int) -> str:
-    """Take the task of this run, and give the token that its requests need.
+    """Acquire the task of this run, and return the token that its requests need.
 
-    Tasks of other runs, which a kill has left behind, are taken too and left to lapse.
+    Tasks that crashed runs left behind are acquired too, and left to expire.
     """
     secret = places.secret.read_bytes()
     client = _runtime(places, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={_ACQUIRE}))
     end = time.monotonic() + CLAIM
     while time.monotonic() < end:
-        found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
-        if found.HasField("task") and found.task.run_id == run_id:
+        response = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
+        if response.HasField("task") and response.task.run_id == run_id:
             client.close()
-            token: str = found.token
+            token: str = response.token
             return token
         time.sleep(POLL)
     raise RunFailed(f"Flower did not offer the run within {CLAIM:g} s")

@@ -1,8 +1,8 @@
 """The gate before the SuperLink: nodes reach the Fleet API, and its owner alone reaches the rest.
 
-Flower's Control and Runtime APIs know no accounts, and any user of the host can reach a port on loopback: start a run,
-list runs, or take over what a run executes. Here every request but those of nodes, which Flower authenticates by their
-keys, must bring a secret that lies in a file of the owner.
+Flower's Control and Runtime APIs have no accounts, and any user of the host can reach a port on loopback: start a run,
+list runs, or take over what a run executes. Here every request needs a secret from a file of the owner, except those of
+nodes, which Flower authenticates by their keys.
 """
 
 import hmac
@@ -20,7 +20,7 @@ _REFUSAL = b"this server belongs to another user of this host\n"
 
 
 def gated(app: App, secret: bytes) -> App:
-    """Let a request pass to `app` if it is a node's, asks for health only, or brings the secret; answer 403 if not."""
+    """Return `app` behind a gate: requests of nodes, for health, and with the secret pass; others get 403."""
 
     async def gate(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan" or _open(scope) or _of_owner(scope, secret):
@@ -36,11 +36,11 @@ def gated(app: App, secret: bytes) -> App:
 
 
 def _open(scope: Scope) -> bool:
-    """Whether anybody may ask this; paths are compared as the SuperLink's own router compares them."""
+    """Whether a request needs no secret; paths are compared as the SuperLink's own router compares them."""
     path = str(scope.get("path", ""))
     return scope["type"] == "http" and (path.startswith(FLEET) or path == HEALTH)
 
 
 def _of_owner(scope: Scope, secret: bytes) -> bool:
-    given = [value for name, value in scope.get("headers", ()) if name == HEADER.encode()]
-    return len(given) == 1 and hmac.compare_digest(given[0], secret.hex().encode())
+    secrets = [value for name, value in scope.get("headers", ()) if name == HEADER.encode()]
+    return len(secrets) == 1 and hmac.compare_digest(secrets[0], secret.hex().encode())

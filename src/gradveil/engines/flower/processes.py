@@ -1,4 +1,4 @@
-"""Flower's processes: started in groups of their own, watched, and stopped with all that they started."""
+"""Flower's processes: started in process groups, watched, and stopped together with their children."""
 
 import os
 import secrets
@@ -30,7 +30,7 @@ _WITH_PARENT = [sys.executable, "-c", _PROGRAM] if sys.platform == "linux" else 
 
 
 class Failed(RunFailed):
-    """A process of Flower did not do what it was started for."""
+    """A process of Flower ended or does not respond."""
 
 
 class Crew:
@@ -44,9 +44,9 @@ class Crew:
             home.mkdir(parents=True, exist_ok=True)
 
     def start(self, name: str, command: Command) -> subprocess.Popen[bytes]:
-        """Start a process in a group of its own, so that it can be stopped with its children.
+        """Start a process in its own group, so that it can be stopped with its children.
 
-        Whatever is left of an earlier one of this name is ended first.
+        An earlier one of this name is stopped first.
         """
         if name in self.processes:
             _end(self.processes[name])
@@ -68,22 +68,22 @@ class Crew:
         return self._logs / f"{name}.log"
 
     def length(self, name: str) -> int:
-        """Return how many bytes a log has."""
+        """Return the length of a log in bytes."""
         return self.log(name).stat().st_size if self.log(name).exists() else 0
 
-    def said_since(self, name: str, start: int) -> str:
-        """Return what a log holds beyond its first `start` bytes."""
+    def log_since(self, name: str, start: int) -> str:
+        """Return a log without its first `start` bytes."""
         with self.log(name).open("rb") as log:
             log.seek(start)
             return log.read().decode(errors="replace")
 
-    def last_words(self, name: str, lines: int = 3) -> str:
-        """Return the last lines of a log as one."""
-        said = self.log(name).read_text(errors="replace").split("\n") if self.log(name).exists() else []
-        return " ".join(line.strip() for line in [line for line in said if line.strip()][-lines:])
+    def last_lines(self, name: str, lines: int = 3) -> str:
+        """Return the last lines of a log, joined to one."""
+        log_lines = self.log(name).read_text(errors="replace").split("\n") if self.log(name).exists() else []
+        return " ".join(line.strip() for line in [line for line in log_lines if line.strip()][-lines:])
 
     def stop(self) -> None:
-        """End all processes and their children: politely, then not."""
+        """Stop all processes and their children: by SIGTERM, then by SIGKILL."""
         for process in self.processes.values():
             _signal(process, signal.SIGTERM)
         end = time.monotonic() + GRACE
@@ -94,7 +94,7 @@ class Crew:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a group."""
+    """Kill what is left of a process group."""
     _signal(process, signal.SIGKILL)
     process.wait()
 
@@ -116,18 +116,18 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 @contextmanager
 def crew(logs: Path, home: Path) -> Iterator[Crew]:
-    """Return a crew that is stopped whatever happens."""
-    hands = Crew(logs, home)
+    """Yield a crew that is stopped whatever happens."""
+    group = Crew(logs, home)
     try:
-        yield hands
+        yield group
     finally:
         with _undisturbed():
-            hands.stop()
+            group.stop()
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let a second Ctrl-C not cut short what the first one began; only the main thread may arrange that."""
+    """Ignore a second Ctrl-C while the first is handled; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -138,27 +138,27 @@ def _undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def start_server(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
-    """Start the SuperLink; returns when it answers."""
+def start_server(crew: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
+    """Start the SuperLink, and return when it responds."""
     if healthy(places):
-        raise Failed(f"port {places.port}: another server answers there already; stop it or choose another --port")
-    hands.start("superlink", places.superlink())
-    await_health(hands, places, patience)
+        raise Failed(f"port {places.port}: another server uses it already; stop it or choose another --port")
+    crew.start("superlink", places.superlink())
+    await_health(crew, places, patience)
 
 
-def await_health(hands: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
-    """Wait until the SuperLink answers over TLS; raises Failed if it ends or stays silent."""
+def await_health(crew: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
+    """Wait until the SuperLink responds over TLS; Failed if it ends or does not."""
     end = time.monotonic() + patience
     while not healthy(places):
-        if hands.processes["superlink"].poll() is not None:
-            raise Failed(f"the SuperLink ended: {hands.last_words('superlink')}")
+        if crew.processes["superlink"].poll() is not None:
+            raise Failed(f"the SuperLink ended: {crew.last_lines('superlink')}")
         if time.monotonic() > end:
-            raise Failed(f"the SuperLink does not answer after {patience:g} s")
+            raise Failed(f"the SuperLink did not respond within {patience:g} s")
         time.sleep(0.2)
 
 
 def healthy(places: ServerPlaces) -> bool:
-    """Ask the SuperLink whether it is there, as a client that trusts only our CA."""
+    """Whether the SuperLink responds to a client that trusts only our CA."""
     trust = ssl.create_default_context(cafile=str(places.keys / credentials.CA))
     link = HTTPSConnection(LOOPBACK, places.port, timeout=2, context=trust)
     try:
@@ -171,7 +171,7 @@ def healthy(places: ServerPlaces) -> bool:
 
 
 def unreachable(server: str, ca: Path) -> str | None:
-    """Say why a server (host:port) that must be known by this CA cannot be reached, if so."""
+    """Return why a server (host:port) with a certificate of this CA cannot be reached; None if it can."""
     host, _, port = server.rpartition(":")
     trust = ssl.create_default_context(cafile=str(ca))
     try:
@@ -181,18 +181,16 @@ def unreachable(server: str, ca: Path) -> str | None:
         ):
             return None
     except ssl.SSLCertVerificationError as error:
-        return (
-            f"the certificate of the server at {server} is not one that the CA in {ca} signed ({error.verify_message})"
-        )
+        return f"the certificate of the server at {server} was not signed by the CA in {ca} ({error.verify_message})"
     except ssl.SSLError:
-        return f"who answers at {server} does not speak TLS"
+        return f"the server at {server} does not use TLS"
     except OSError as error:
-        return f"nobody answers at {server} ({error.strerror or error})"
+        return f"no server responds at {server} ({error.strerror or error})"
 
 
 @contextmanager
 def owner_only() -> Iterator[None]:
-    """Let files and folders that are made meanwhile be readable by their owner alone."""
+    """Create files and folders readable by their owner alone, within the block."""
     before = os.umask(OWNER_ONLY)
     try:
         yield
@@ -201,7 +199,7 @@ def owner_only() -> Iterator[None]:
 
 
 def write_secret(path: Path) -> None:
-    """Write a new secret for its owner alone, unless there is one."""
+    """Write a new secret, readable by its owner alone, unless the file exists."""
     if path.exists():
         return
     with owner_only():
@@ -211,7 +209,7 @@ def write_secret(path: Path) -> None:
 
 
 def free_port() -> int:
-    """Find a port of this host that is free now."""
+    """Return a port of this host that is free now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]

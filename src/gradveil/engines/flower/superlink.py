@@ -1,6 +1,6 @@
-"""The SuperLink as gradveil starts it: Flower's own, behind a gate, and forgetting what it has delivered.
+"""Flower's SuperLink as gradveil starts it: behind a gate, and with delivered messages erased.
 
-It stands on parts of flwr that are not public, hence the exact pin.
+It uses parts of flwr that are not public, hence the exact pin.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ _PATIENCE = 10.0
 
 
 def serve(places: ServerPlaces) -> None:
-    """Run the SuperLink of a server until the process is told to end."""
+    """Run the SuperLink of a server until the process is stopped."""
     event.listen(Engine, "connect", _overwrite_deleted)
     sys.argv = ["flower-superlink", *places.arguments()]  # Flower reads its settings from there
     config = _parse_superlink_lifespan_config()
@@ -42,7 +42,7 @@ def serve(places: ServerPlaces) -> None:
 
 
 def _overwrite_deleted(connection: Any, record: Any) -> None:
-    """Let SQLite overwrite what is deleted: an update that was delivered would stay in the file otherwise."""
+    """Let SQLite overwrite deleted rows: delivered updates would stay in the file otherwise."""
     connection.execute("PRAGMA secure_delete = ON")
 
 

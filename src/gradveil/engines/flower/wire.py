@@ -1,4 +1,4 @@
-"""Orders and answers as Flower records: numbers as plain arrays, words as JSON, and nothing that could run."""
+"""Orders and replies as Flower records: numbers as plain arrays, words as JSON, and nothing executable."""
 
 import json
 import math
@@ -16,11 +16,11 @@ from gradveil.federation.plan import Plan
 
 NPY = b"\x93NUMPY"
 LONGEST = 1000
-"""Characters of a reason that are read; a node could send a book."""
+"""Characters of a refusal's reason that are read; a node could send any number."""
 
 
 def pack_order(order: Order) -> RecordDict:
-    """Write an order."""
+    """Return an order as Flower records."""
     words = {
         "plan": codec.encode(order.plan),
         "t": order.t,
@@ -42,7 +42,7 @@ def pack_order(order: Order) -> RecordDict:
 
 
 def unpack_order(content: RecordDict) -> Order:
-    """Read an order; raises BadInput if it is none."""
+    """Return the order in Flower records; BadInput if it is none."""
     try:
         words = json.loads(str(content["order"]["json"]))
         return Order(
@@ -64,18 +64,18 @@ def unpack_order(content: RecordDict) -> Order:
         raise BadInput(f"the order cannot be read ({type(error).__name__})") from error
 
 
-def pack_answer(answer: NodeReply | Refusal) -> RecordDict:
-    """Write an answer; a leaf that is mostly zeros travels as positions and values."""
-    if isinstance(answer, Refusal):
-        return RecordDict({"refusal": ConfigRecord({"reason": answer.reason})})
-    packed = {name: a for i, leaf in enumerate(answer.update) for name, a in _packed(i, leaf).items()}
-    return RecordDict({"update": ArrayRecord(packed), "statistics": _dense(answer.statistics)})
+def pack_reply(reply: NodeReply | Refusal) -> RecordDict:
+    """Return a reply as Flower records; a leaf that is mostly zeros is sent as positions and values."""
+    if isinstance(reply, Refusal):
+        return RecordDict({"refusal": ConfigRecord({"reason": reply.reason})})
+    packed = {name: a for i, leaf in enumerate(reply.update) for name, a in _packed(i, leaf).items()}
+    return RecordDict({"update": ArrayRecord(packed), "statistics": _dense(reply.statistics)})
 
 
-def unpack_answer(content: RecordDict, like: NodeReply, clients: int) -> NodeReply | Refusal:
-    """Read an answer of `clients` clients whose leaves are like those given, but for the first axis.
+def unpack_reply(content: RecordDict, like: NodeReply, clients: int) -> NodeReply | Refusal:
+    """Return the reply of `clients` clients, whose leaves have the shapes of `like` except for the first axis.
 
-    Raises BadInput, with what is wrong, if it is not exactly such an answer of finite float32 numbers.
+    Raises BadInput if it is not exactly such a reply of finite float32 numbers.
     """
     if "refusal" in content:
         return Refusal(_reason(content))
@@ -85,18 +85,16 @@ def unpack_answer(content: RecordDict, like: NodeReply, clients: int) -> NodeRep
     except BadInput:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, EOFError) as error:
-        raise BadInput(f"the answer cannot be read ({type(error).__name__})") from error
+        raise BadInput(f"the reply cannot be read ({type(error).__name__})") from error
     if len(statistics) != len(like.statistics):
-        raise BadInput(
-            f"the answer has {len(statistics)} arrays of statistics, and {len(like.statistics)} were expected"
-        )
-    for got, expected in zip((*update, *statistics), (*like.update, *like.statistics), strict=True):
-        _check(got, (clients, *expected.shape[1:]))
+        raise BadInput(f"the reply has {len(statistics)} arrays of statistics, and {len(like.statistics)} are expected")
+    for leaf, expected in zip((*update, *statistics), (*like.update, *like.statistics), strict=True):
+        _check(leaf, (clients, *expected.shape[1:]))
     return NodeReply(update, statistics)
 
 
 def size(content: RecordDict) -> int:
-    """Count the bytes of the records: arrays as they are serialized, words as they are spelled."""
+    """Return the bytes of the records: arrays as serialized, words as text."""
     arrays = sum(len(a.data) for record in content.array_records.values() for a in record.values())
     words = sum(len(str(v)) for record in content.config_records.values() for v in record.values())
     return arrays + words
@@ -109,9 +107,9 @@ def _reason(content: RecordDict) -> str:
 
 def _check(leaf: Array, shape: tuple[int, ...]) -> None:
     if leaf.dtype != np.float32:
-        raise BadInput(f"an array of {leaf.dtype} came where float32 was expected")
+        raise BadInput(f"an array has type {leaf.dtype} where float32 is expected")
     if leaf.shape != shape:
-        raise BadInput(f"an array of shape {leaf.shape} came where {shape} was expected")
+        raise BadInput(f"an array has shape {leaf.shape} where {shape} is expected")
     if not np.isfinite(leaf).all():
         raise BadInput("a number is not finite (NaN or infinity)")
 
@@ -126,14 +124,14 @@ def _leaves(content: RecordDict, name: str) -> tuple[Array, ...]:
 
 
 def _numbers(array: FlowerArray) -> Array:
-    """Read an array; only numpy's own format is opened, and nothing that claims to be larger than it is."""
+    """Return an array; only numpy's own format is read, and nothing that claims to be larger than it is."""
     if array.data[:6] != NPY or math.prod(array.shape) > len(array.data):
-        raise BadInput("an array is not in numpy's format, or not as large as it says")
+        raise BadInput("an array is not in numpy's format, or not of the size that it claims")
     return array.numpy()
 
 
 def _packed(i: int, leaf: Array) -> dict[str, FlowerArray]:
-    """Choose the shorter way: every number, or 4 bytes of position beside each that is not zero."""
+    """Return the shorter form: every number, or each that is not zero with 4 bytes of position."""
     at = np.flatnonzero(leaf)
     if 2 * len(at) >= leaf.size or leaf.size > np.iinfo(np.uint32).max:
         return {f"{i}": FlowerArray(np.asarray(leaf, order="C"))}
@@ -147,8 +145,8 @@ def _unpacked(record: Any, i: int, clients: int, like: Array) -> Array:
     at, values = _numbers(record[f"{i}.at"]), _numbers(record[f"{i}.values"])
     leaf = np.zeros((clients, *like.shape[1:]), np.float32)
     if at.dtype != np.uint32 or at.shape != values.shape or (len(at) and at.max() >= leaf.size):
-        raise BadInput("positions and values of a sparse array do not fit")
+        raise BadInput("the positions and values of a sparse array do not match")
     if values.dtype != np.float32:
-        raise BadInput(f"an array of {values.dtype} came where float32 was expected")
+        raise BadInput(f"an array has type {values.dtype} where float32 is expected")
     leaf.reshape(-1)[at] = values
     return leaf

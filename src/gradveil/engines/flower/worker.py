@@ -1,8 +1,8 @@
 """The node's own executor: it takes orders from its SuperNode and runs the installed package, never code that was sent.
 
-Flower ships an app with every run and would start it anew for every message. Whoever controls the server could then run
-anything beside the data. A SuperNode in process isolation leaves execution to others, and this loop is that other; it
-also keeps compiled programs warm. It stands on parts of flwr that are not public, hence the exact pin.
+Flower ships an app with every run and would start it again for every message, so that whoever controls the server could
+run any code next to the data. A SuperNode in process isolation leaves execution to another process: this loop, which
+also keeps compiled programs. It uses parts of flwr that are not public, hence the exact pin.
 """
 
 import signal
@@ -35,32 +35,32 @@ from gradveil.federation.orders import NodeReply, Order, Refusal
 Handle = Callable[[Order], NodeReply | Refusal]
 POLL = 0.2
 TRIES = 2
-"""How often a request of one task is tried; without a bound a task of a run that is over would never end."""
+"""Attempts at a request of one task; without a limit, a task of a run that is over would never end."""
 _PROTECTED = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 _log = getLogger("gradveil.node")
 
 
 def serve(runtime: str, secret: bytes, handle: Handle) -> None:
-    """Take tasks from the SuperNode at `runtime` (host:port) until the process is told to end."""
+    """Take tasks from the SuperNode at `runtime` (host:port) until the process is stopped."""
     # Flower interrupts its own process when a run ends in mid-task; here only the task is over, not the node.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _await_port(runtime)
     client = _client(runtime, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=_PROTECTED))
-    wanted = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
-    one_at_a_time = _in_turn(handle)
+    request = AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP])
+    handle_in_turn = _one_at_a_time(handle)
     while True:
-        found = client.AcquireTask(wanted)
-        if found.HasField("task") and found.token:
+        response = client.AcquireTask(request)
+        if response.HasField("task") and response.token:
             # In a thread of its own: a SuperNode makes a task before it has the message, and if the run ends in between
             # the message never comes. Flower would wait for it for two hours, and the next order must not.
-            task = _client(runtime, RuntimeTokenHttpInterceptor(found.token), tries=TRIES)
-            threading.Thread(target=do, args=(task, one_at_a_time), daemon=True).start()
+            task = _client(runtime, RuntimeTokenHttpInterceptor(response.token), tries=TRIES)
+            threading.Thread(target=do, args=(task, handle_in_turn), daemon=True).start()
         else:
             time.sleep(POLL)
 
 
-def _in_turn(handle: Handle) -> Handle:
-    """Let orders be handled one after the other."""
+def _one_at_a_time(handle: Handle) -> Handle:
+    """Return a handler that handles one order at a time."""
     turn = threading.Lock()
 
     def handled(order: Order) -> NodeReply | Refusal:
@@ -82,52 +82,52 @@ def _await_port(runtime: str) -> None:
 
 
 def do(client: RuntimeHttpClient, handle: Handle) -> None:
-    """Do one task: pull the message, let it be handled, push the reply.
+    """Do one task: pull the message, handle it, push the reply.
 
-    Whatever goes wrong with one message must not end the node. A task whose reply could not be pushed is not concluded:
-    its SuperNode waits for a reply, and makes one of its own only when it has missed the task's heart for a minute.
+    A failure on one message must not end the node. A task whose reply could not be pushed is not concluded: its
+    SuperNode waits for a reply, and makes its own only after a minute without the task's heartbeat.
     """
-    heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
-    heart.start()
+    heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    heartbeat.start()
     context: Context | None = None
     try:
         message, context, _, _ = pull_task_input(client)
         push_message(client, reply(message, handle), context)
     except Exception as error:
-        _log.error("a message could not be answered: %s", place_of(error))
+        _log.error("no reply could be sent to a message: %s", location_of(error))
         if context is None:
             _conclude(client, None, SubStatus.FAILED, type(error).__name__)
     else:
         _conclude(client, context, SubStatus.COMPLETED, "")
     finally:
-        # Not waited for: Flower answers a late beat with 401, upon which the beating thread sleeps for long.
-        heart._stop_event.set()
+        # Not joined: Flower answers a late heartbeat with 401, after which that thread sleeps for long.
+        heartbeat._stop_event.set()
 
 
 def _conclude(client: RuntimeHttpClient, context: Context | None, status: str, details: str) -> None:
-    """Say how a task ended; the run may be over by now, and nobody may listen."""
+    """Report how a task ended; the run may be over by now, which is no failure of the node."""
     try:
         push_task_output(client, context, status, details)
         client.close()
     except Exception as error:
-        _log.error("a task could not be concluded: %s", place_of(error))
+        _log.error("a task could not be concluded: %s", location_of(error))
 
 
 def reply(message: Message, handle: Handle) -> Message:
-    """Answer a message. An error tells the server its kind only: its text could hold a record."""
+    """Return the reply to a message. Of an error the server learns the type only: its text could hold a record."""
     try:
-        answer = handle(wire.unpack_order(message.content))
+        result = handle(wire.unpack_order(message.content))
     except BadInput as error:
-        answer = Refusal(str(error))
+        result = Refusal(str(error))
     except Exception as error:
-        _log.error("an order failed: %s", place_of(error))
+        _log.error("an order failed: %s", location_of(error))
         failed = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=type(error).__name__)
         return Message(failed, reply_to=message)
-    return Message(wire.pack_answer(answer), reply_to=message)
+    return Message(wire.pack_reply(result), reply_to=message)
 
 
-def place_of(error: Exception) -> str:
-    """Say what kind of error it is and where it arose, without its text: that could hold a record."""
+def location_of(error: Exception) -> str:
+    """Return the type of an error and where it arose, without its text, which could hold a record."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {last.name}, {Path(last.filename).name}:{last.lineno}"
 

@@ -1,6 +1,7 @@
 """Run folders on disk: every file is written whole or not at all, and a killed run goes on where it stood."""
 
 from gradveil.errors import BadInput
+from gradveil.runs.run_records import Earlier
 from gradveil.runs.store.checkpoint import (
     CHECKPOINTS,
     LATEST,
@@ -20,6 +21,7 @@ from gradveil.runs.store.checkpoint import (
 from gradveil.runs.store.files import (
     by_round,
     npz,
+    parsed,
     read,
     read_json,
     read_npz,
@@ -41,12 +43,12 @@ from gradveil.runs.store.folder import (
     read_plan,
     watched,
 )
+from gradveil.runs.store.folder_records import DataRecord, EnvironmentRecord, read_record, write_record
 from gradveil.runs.store.history import (
     CHAIN,
     DATA,
     METRICS,
     PLAN,
-    Earlier,
     History,
     append_metrics,
     complete,
@@ -72,7 +74,9 @@ __all__ = [
     "BadInput",
     "Busy",
     "Checkpoint",
+    "DataRecord",
     "Earlier",
+    "EnvironmentRecord",
     "History",
     "accept",
     "append_metrics",
@@ -88,6 +92,7 @@ __all__ = [
     "locked",
     "npz",
     "params_digest",
+    "parsed",
     "plan_at",
     "plan_from",
     "read",
@@ -100,6 +105,7 @@ __all__ = [
     "read_npz",
     "read_params",
     "read_plan",
+    "read_record",
     "read_result",
     "read_sealed",
     "read_toml",
@@ -112,5 +118,6 @@ __all__ = [
     "watched_path",
     "write",
     "write_json",
+    "write_record",
     "write_sealed",
 ]

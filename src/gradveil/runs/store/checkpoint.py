@@ -18,8 +18,10 @@ import numpy as np
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
+from gradveil.runs.run_records import RoundLine
 from gradveil.runs.store import files
 from gradveil.runs.store.files import Record
+from gradveil.runs.store.folder_records import decoded
 from gradveil.runs.store.history import METRICS, PLANS, History, link, plan_at, read_history
 from gradveil.runs.store.result import RESULT, refuse_set_back, whole_result
 from gradveil.tree import Tree
@@ -34,7 +36,7 @@ class Checkpoint:
     """A state, the line of the round that led to it (None before the first), and the chain's digest after it."""
 
     state: State
-    line: Record | None
+    line: RoundLine | None
     head: str
 
 
@@ -48,7 +50,7 @@ def save(folder: Path, kept: Checkpoint, watched: bool = False) -> None:
     state = kept.state
     leaves: Record = {f"params_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.params))}
     leaves |= {f"clip_state_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(state.clip_state))}
-    line = b"" if kept.line is None else json.dumps(kept.line, allow_nan=False).encode()
+    line = b"" if kept.line is None else json.dumps(kept.line.plain(), allow_nan=False).encode()
     leaves |= {"line": np.frombuffer(line, np.uint8), "head": np.frombuffer(kept.head.encode(), np.uint8)}
     content = files.npz(leaves | {"round": np.int64(state.round), "participations": state.participations})
     files.write(folder / LATEST, content)
@@ -66,8 +68,13 @@ def read_checkpoint(path: Path, like: State) -> Checkpoint:
         _alike(path, "participations", like.participations, arrays),
     )
     told = _array(path, "line", arrays).tobytes()
-    line = files.parsed(told, f"{str(path)!r}, line") if told else None
+    line = _line(path, told) if told else None
     return Checkpoint(state, line, _text(_array(path, "head", arrays)))
+
+
+def _line(path: Path, told: bytes) -> RoundLine:
+    where = f"{str(path)!r}, line"
+    return decoded(RoundLine, files.parsed(told, where), where)
 
 
 def _text(stored: np.ndarray[Any, Any]) -> str:
@@ -121,12 +128,12 @@ def _check(path: Path, found: Checkpoint, history: History) -> None:
         raise BadInput(f"{str(path)!r}: is of round {done}, but {METRICS} tells of {told} rounds only")
     if done == told + 1:
         plan = plan_at(history.plan, history.earlier, told)
-        follows = found.line is not None and link(history.heads[-1], plan, found.line) == found.head
+        follows = found.line is not None and link(history.heads[-1], plan, found.line.plain()) == found.head
     else:
         follows = history.heads[done] == found.head
     if not follows:
         raise BadInput(f"{str(path)!r}: does not belong to the plan, the data and the metrics of this folder")
-    if found.line is not None and found.line.get("state_sha256") != state_digest(found.state):
+    if found.line is not None and found.line.state_sha256 != state_digest(found.state):
         raise BadInput(f"{str(path)!r}: does not hold the state that its round ended in")
 
 
@@ -172,9 +179,9 @@ def inspect(folder: Path, plan: Plan) -> History:
         return history
     done, head = _number(path, kept), _text(kept["head"])
     if done == told + 1:
-        line = files.parsed(kept["line"].tobytes(), f"{str(path)!r}, line")
+        line = _line(path, kept["line"].tobytes())
         history.lines.append(line)
-        history.heads.append(link(history.heads[-1], plan_at(plan, history.earlier, told), line))
+        history.heads.append(link(history.heads[-1], plan_at(plan, history.earlier, told), line.plain()))
     if done > len(history.lines) or history.heads[done] != head:
         raise BadInput(f"{str(folder / METRICS)!r}: does not lead to the checkpoint; one of them was damaged or edited")
     refuse_set_back(folder, result, history.heads)

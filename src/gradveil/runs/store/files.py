@@ -8,6 +8,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import stat
 import tomllib
@@ -137,7 +138,7 @@ def read_toml(path: Path) -> Record:
 def parsed(text: str | bytes, where: str) -> Record:
     """Read a JSON object; anything else is bad input."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=_finite, parse_constant=_finite)
     except RecursionError:
         raise BadInput(f"{where}: is nested too deep to be read") from None
     except ValueError as error:
@@ -145,6 +146,14 @@ def parsed(text: str | bytes, where: str) -> Record:
     if not isinstance(value, dict):
         raise BadInput(f"{where}: a JSON object is expected, not {type(value).__name__}")
     return value
+
+
+def _finite(text: str) -> float:
+    """Read a number; NaN, Infinity and what a float cannot hold are none."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is no finite number")
+    return number
 
 
 def read_json(path: Path) -> Record:

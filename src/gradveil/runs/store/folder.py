@@ -19,10 +19,18 @@ from gradveil import codec
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
-from gradveil.runs.store import files, shapes
+from gradveil.runs.run_records import Earlier
+from gradveil.runs.store import files
 from gradveil.runs.store.checkpoint import CHECKPOINTS, inspect
-from gradveil.runs.store.files import Record
-from gradveil.runs.store.history import DATA, PLAN, Earlier, plan_digest, read_data, write_earlier
+from gradveil.runs.store.folder_records import (
+    DataRecord,
+    EnvironmentRecord,
+    SplitSizes,
+    WatchedRounds,
+    read_record,
+    write_record,
+)
+from gradveil.runs.store.history import DATA, PLAN, plan_digest, read_data, write_earlier
 from gradveil.runs.store.lock import locked
 from gradveil.runs.store.result import RESULT
 
@@ -49,9 +57,9 @@ def _fill(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int]) -> 
     key = os.urandom(32)
     if dataset.own:
         files.write(folder / DATA_KEY, key, owner_only=True)
-    files.write_sealed(folder / ENVIRONMENT, environment())
-    files.write_sealed(folder / DATA, _describe(dataset, key) | {"plan": plan_digest(plan)})
-    files.write_sealed(folder / WATCH, {"rounds": sorted(watch)})
+    write_record(folder / ENVIRONMENT, environment())
+    write_record(folder / DATA, _describe(dataset, key, plan))
+    write_record(folder / WATCH, WatchedRounds(tuple(sorted(watch))))
     _write_plan(folder, plan)
 
 
@@ -59,23 +67,24 @@ def _write_plan(folder: Path, plan: Plan) -> None:
     files.write(folder / PLAN, tomli_w.dumps(codec.encode(plan)).encode())
 
 
-def _describe(dataset: Dataset, key: bytes) -> Record:
+def _describe(dataset: Dataset, key: bytes, plan: Plan) -> DataRecord:
     """Tell of the data what may be told.
 
     Whoever knows all rows but one could try guesses against a plain digest, so of a user's own data it has a key that
     only the folder's owner can read.
     """
     splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
-    return {
-        "name": dataset.name,
-        "own": dataset.own,
-        "sha256": None if dataset.own else dataset.digest(),
-        "keyed_digest": _keyed(dataset, key) if dataset.own else None,
-        "shape": list(dataset.shape),
-        "classes": list(dataset.classes),
-        "examples": {name: 0 if split is None else len(split) for name, split in splits.items()},
-        "notes": list(dataset.notes),
-    }
+    return DataRecord(
+        name=dataset.name,
+        own=dataset.own,
+        sha256=None if dataset.own else dataset.digest(),
+        keyed_digest=_keyed(dataset, key) if dataset.own else None,
+        shape=dataset.shape,
+        classes=dataset.classes,
+        examples=SplitSizes(**{name: 0 if split is None else len(split) for name, split in splits.items()}),
+        notes=tuple(dataset.notes),
+        plan=plan_digest(plan),
+    )
 
 
 def _keyed(dataset: Dataset, key: bytes) -> str:
@@ -100,10 +109,10 @@ def accept(folder: Path, plan: Plan, dataset: Dataset) -> None:
 
 def _refuse_other_data(folder: Path, dataset: Dataset) -> None:
     told = read_data(folder)
-    name, found = "sha256", dataset.digest()
+    kept, found = told.sha256, dataset.digest()
     if dataset.own:
-        name, found = "keyed_digest", _keyed(dataset, files.read(folder / DATA_KEY))
-    if told[name] != found:
+        kept, found = told.keyed_digest, _keyed(dataset, files.read(folder / DATA_KEY))
+    if kept != found:
         raise BadInput(f"out = {str(folder)!r}: its run saw other data of {dataset.name!r} than this")
 
 
@@ -113,7 +122,7 @@ def _change_rounds(folder: Path, now: Plan, plan: Plan) -> None:
     done = len(history.lines)
     if plan.rounds < done:
         raise BadInput(f"rounds = {plan.rounds}: the run has done {done} rounds, which cannot be taken back")
-    if now.target_accuracy is not None and done and history.lines[-1]["stop_accuracy"] >= now.target_accuracy:
+    if now.target_accuracy is not None and done and history.lines[-1].stop_accuracy >= now.target_accuracy:
         raise BadInput(f"rounds = {plan.rounds}: the run is over, since it reached target_accuracy after {done} rounds")
     with files.refusing(folder, "written"):
         (folder / RESULT).unlink(missing_ok=True)  # it is about another number of rounds; a new one is made at the end
@@ -123,38 +132,35 @@ def _change_rounds(folder: Path, now: Plan, plan: Plan) -> None:
     _write_plan(folder, plan)
 
 
-def environment() -> Record:
+def environment() -> EnvironmentRecord:
     """Tell what a result depends on besides the plan: versions and devices; nothing that names a person or host."""
     packages = ("gradveil", "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting")
-    return {
-        "python": platform.python_version(),
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "packages": {name: version(name) for name in packages},
-        "devices": [str(device) for device in jax.local_devices()],
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-    }
+    return EnvironmentRecord(
+        python=platform.python_version(),
+        system=platform.system(),
+        machine=platform.machine(),
+        packages={name: version(name) for name in packages},
+        devices=tuple(str(device) for device in jax.local_devices()),
+        xla_flags=os.environ.get("XLA_FLAGS", ""),
+    )
 
 
 def keep_watching(folder: Path, rounds: frozenset[int]) -> None:
     """Remember rounds whose checkpoints are to be kept, beside those remembered before."""
     before = watched(folder)
     if not rounds <= before:
-        files.write_sealed(folder / WATCH, {"rounds": sorted(before | rounds)})
+        write_record(folder / WATCH, WatchedRounds(tuple(sorted(before | rounds))))
 
 
 def watched(folder: Path) -> frozenset[int]:
     """Return the rounds whose checkpoints are to be kept."""
     path = folder / WATCH
-    if not files.there(path):
-        return frozenset()
-    return frozenset(shapes.shaped(path, files.read_sealed(path), shapes.WATCH)["rounds"])
+    return frozenset(read_record(path, WatchedRounds).rounds) if files.there(path) else frozenset()
 
 
-def read_environment(folder: Path) -> Record:
+def read_environment(folder: Path) -> EnvironmentRecord:
     """Read what a run was trained with."""
-    path = folder / ENVIRONMENT
-    return shapes.shaped(path, files.read_sealed(path), shapes.ENVIRONMENT)
+    return read_record(folder / ENVIRONMENT, EnvironmentRecord)
 
 
 def read_plan(folder: Path) -> Plan:

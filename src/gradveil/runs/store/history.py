@@ -17,23 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from gradveil import codec
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import Plan
-from gradveil.runs.store import files, shapes
+from gradveil.runs.run_records import Earlier, RoundLine
+from gradveil.runs.store import files
 from gradveil.runs.store.files import Record
+from gradveil.runs.store.folder_records import DataRecord, EarlierPlans, decoded, read_record, write_record
 
 PLAN, DATA, METRICS, PLANS = "plan.toml", "data.json", "metrics.jsonl", "plans.json"
 CHAIN = "chain"
-
-
-class Earlier(NamedTuple):
-    """A stretch of rounds, up to `until`, that was trained when the plan had another number of rounds."""
-
-    until: int
-    rounds: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +39,7 @@ class History:
 
     plan: Plan
     earlier: tuple[Earlier, ...]
-    lines: list[Record]
+    lines: list[RoundLine]
     heads: list[str]
     torn: bytes
 
@@ -67,31 +61,31 @@ def link(head: str, plan: Plan, line: Record) -> str:
     return files.digest([head, plan_digest(plan), {key: value for key, value in line.items() if key != CHAIN}])
 
 
-def linked(head: str, plan: Plan, line: Record) -> Record:
+def linked(head: str, plan: Plan, line: RoundLine) -> RoundLine:
     """Return a line with its place in the chain."""
-    return {**line, CHAIN: link(head, plan, line)}
+    return replace(line, chain=link(head, plan, line.plain()))
 
 
 def read_history(folder: Path, plan: Plan) -> History:
     """Read and check what a folder says was done; `plan` is the plan in force."""
     data, earlier = read_data(folder), read_earlier(folder)
     begun = replace(plan, rounds=earlier[0].rounds) if earlier else plan
-    if plan_digest(begun) != data["plan"]:
+    if plan_digest(begun) != data.plan:
         raise BadInput(
             f"{str(folder / PLAN)!r}: is not the plan that this run began with; a run cannot go on under another plan "
             "(for more rounds leave the file as it was and add --rounds to --resume)"
         )
     whole, torn = _whole(files.read(folder / METRICS) if files.there(folder / METRICS) else b"")
-    lines, heads = [], [files.digest(data)]
+    lines, heads = [], [files.digest(codec.record(data))]
     for t, text in enumerate(whole):
-        line = _line(folder, t, text)
-        heads.append(link(heads[-1], plan_at(plan, earlier, t), line))
-        if line.get(CHAIN) != heads[-1]:
+        said = _said(folder, t, text)
+        heads.append(link(heads[-1], plan_at(plan, earlier, t), said))
+        if said.get(CHAIN) != heads[-1]:
             raise BadInput(
                 f"{_where(folder, t)}: does not follow from the plan and the lines before it; metrics.jsonl or "
                 "plan.toml was damaged or edited"
             )
-        lines.append(line)
+        lines.append(decoded(RoundLine, said, _where(folder, t)))
     return History(plan, earlier, lines, heads, torn)
 
 
@@ -104,26 +98,27 @@ def _where(folder: Path, t: int) -> str:
     return f"{str(folder / METRICS)!r}, line {t + 1}"
 
 
-def _line(folder: Path, t: int, text: bytes) -> Record:
-    line = files.parsed(text, _where(folder, t))
-    if line.get("round") != t:
-        raise BadInput(f"{_where(folder, t)}: tells of round {line.get('round')!r} where {t} is expected")
-    return line
+def _said(folder: Path, t: int, text: bytes) -> Record:
+    """Read a line as it stands there: its digest is that of what was written."""
+    said = files.parsed(text, _where(folder, t))
+    if said.get("round") != t:
+        raise BadInput(f"{_where(folder, t)}: tells of round {quoted(said.get('round'))} where {t} is expected")
+    return said
 
 
-def read_metrics(folder: Path) -> list[Record]:
+def read_metrics(folder: Path) -> list[RoundLine]:
     """Read the lines that are whole, unchecked but for being records of rounds; for those who watch a run go on."""
     path = folder / METRICS
     whole, _ = _whole(files.read(path) if files.there(path) else b"")
-    return [_line(folder, t, text) for t, text in enumerate(whole)]
+    return [decoded(RoundLine, _said(folder, t, text), _where(folder, t)) for t, text in enumerate(whole)]
 
 
-def append_metrics(folder: Path, line: Record) -> None:
+def append_metrics(folder: Path, line: RoundLine) -> None:
     """Add one round's line, on disk when this returns."""
     files.append(folder / METRICS, _text(line))
 
 
-def complete(folder: Path, history: History, missing: Record | None) -> None:
+def complete(folder: Path, history: History, missing: RoundLine | None) -> None:
     """Add the line that a kill kept from being written; the checkpoint of its round holds it."""
     text = b"" if missing is None else _text(missing)
     if not text.startswith(history.torn):
@@ -132,11 +127,11 @@ def complete(folder: Path, history: History, missing: Record | None) -> None:
         files.append(folder / METRICS, text[len(history.torn) :])
 
 
-def _text(line: Record) -> bytes:
-    return (json.dumps(line, allow_nan=False) + "\n").encode()
+def _text(line: RoundLine) -> bytes:
+    return (json.dumps(line.plain(), allow_nan=False) + "\n").encode()
 
 
-def read_data(folder: Path) -> Record:
+def read_data(folder: Path) -> DataRecord:
     """Read what a run was trained on."""
     path = folder / DATA
     if "plan" not in (content := files.read_json(path)) and "sha256" in content:
@@ -144,18 +139,15 @@ def read_data(folder: Path) -> Record:
             f"{str(folder)!r}: was written by gradveil 0.1, which did not bind what was trained to its plan; "
             "train it again"
         )
-    return shapes.shaped(path, files.read_sealed(path), shapes.DATA)
+    return read_record(path, DataRecord)
 
 
 def read_earlier(folder: Path) -> tuple[Earlier, ...]:
     """Read under how many planned rounds earlier stretches were trained."""
     path = folder / PLANS
-    if not files.there(path):
-        return ()
-    stored = shapes.shaped(path, files.read_sealed(path), shapes.PLANS)["earlier"]
-    return tuple(Earlier(stretch["until"], stretch["rounds"]) for stretch in stored)
+    return read_record(path, EarlierPlans).earlier if files.there(path) else ()
 
 
 def write_earlier(folder: Path, earlier: Sequence[Earlier]) -> None:
     """Write under how many planned rounds earlier stretches were trained."""
-    files.write_sealed(folder / PLANS, {"earlier": [stretch._asdict() for stretch in earlier]})
+    write_record(folder / PLANS, EarlierPlans(tuple(earlier)))

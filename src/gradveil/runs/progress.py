@@ -1,0 +1,66 @@
+"""What happens on the way from a plan to a page, as it is told to whoever waits: a bar, a page, or nobody."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gradveil.runs.run_records import RoundLine
+from gradveil.surface import Surface
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """A dataset is read."""
+
+    dataset: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preparing:
+    """Clients are given their examples, the budget is checked and the run folder is laid out."""
+
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Training begins after `done` of `rounds` rounds; the first round compiles."""
+
+    method: str
+    rounds: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDone:
+    """A round is trained, and on disk."""
+
+    line: RoundLine
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """Training is over; the guarantees against every adversary are computed."""
+
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attacking:
+    """A surface is attacked, and so many of its victims are done; the first compiles."""
+
+    method: str
+    surface: Surface
+    victims_done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """Pages and privacy cards are written."""
+
+
+Event = Loading | Preparing | Training | RoundDone | Accounting | Attacking | Reporting
+Progress = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Tell nobody."""

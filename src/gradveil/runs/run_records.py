@@ -1,0 +1,131 @@
+"""What a run writes down: RoundLine, a line of metrics.jsonl, and RunResult, the content of result.json.
+
+JSON Schemas of both are in docs/schemas.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gradveil import codec
+from gradveil.fields import MOST, whole
+from gradveil.runs.epsilon_records import (
+    EpsilonCurves,
+    GuaranteeRecord,
+    NoPaperAccount,
+    PaperAccount,
+    PresumedEpsilon,
+    refuse_unknown,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesRecord:
+    """A round over a network: who was missing and why, who was slowest, seconds by node, and bytes that crossed."""
+
+    missing: dict[str, str]
+    slowest: str | None
+    seconds: dict[str, float]
+    bytes_down: int
+    bytes_up: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLine:
+    """One finished round: how good the model is, what was done to gradients, what is spent, and what it took.
+
+    round: counted from 0. stop_accuracy: on the split by which target_accuracy is judged. clip: the bound C.
+    equivalent_sigma: sigma C / S. cohort: clients that took part. max_participations: rounds of the busiest client.
+    spent: by the plan's accountant, null in rounds that were not accounted. rounds_left: that max_epsilon affords.
+    norm_quantiles: l2 norms of gradients of single examples in runs without protection. state_sha256: of parameters,
+    clip state and participations. nodes, attempts: only over a network. chain: the digest that ties the line to the
+    plan and to all lines before it.
+    """
+
+    round: int
+    accuracy: float
+    loss: float | None
+    stop_accuracy: float
+    sigma: float
+    sensitivity: float | None
+    clip: float | None
+    unit_norm: float | None
+    clipped_share: float | None
+    equivalent_sigma: float | None
+    cohort: int
+    max_participations: int
+    spent: GuaranteeRecord | None
+    rounds_left: int | None
+    norm_quantiles: dict[str, float | None] | None
+    state_sha256: str
+    seconds: float
+    nodes: NodesRecord | None = field(default=None, metadata=codec.OPTIONAL)
+    attempts: int | None = field(default=None, metadata=codec.OPTIONAL)
+    chain: str
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return codec.record(self)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A stretch of rounds, up to `until`, that was trained when the plan had another number of rounds."""
+
+    until: int
+    rounds: int
+
+    def __post_init__(self) -> None:
+        whole("until", self.until, 0, MOST)
+        whole("rounds", self.rounds, 0, MOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What came of a run: accuracy, guarantees against every adversary, and digests of all that it rests on.
+
+    accuracy_interval: 95 %, Clopper-Pearson. rounds_counted: rounds that the guarantees count. copies: clients that
+    hold the most copied record. data_sha256: null for a user's own data. metrics_head: the chain of the last line.
+    suggested_clip: a range for C from the gradients of a run without protection.
+    """
+
+    dataset: str
+    method: str
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    loss: float | None
+    majority_baseline: float
+    test_examples: int
+    rounds: int
+    rounds_counted: int
+    earlier_rounds: tuple[Earlier, ...]
+    stopped_because: str | None
+    run_dir: str
+    seconds: float
+    seed: int
+    noise_source: str
+    draw: str
+    copies: int
+    max_participations: int
+    plan_sha256: str
+    data_sha256: str | None
+    params_sha256: str
+    metrics_head: str
+    suggested_clip: tuple[float, float] | None
+    guarantees: tuple[GuaranteeRecord, ...]
+    presumed: tuple[PresumedEpsilon, ...]
+    as_the_paper_accounts: NoPaperAccount | PaperAccount
+    epsilon_over_rounds: EpsilonCurves
+
+    def __post_init__(self) -> None:
+        whole("rounds", self.rounds, 0, MOST)
+        for held in self.guarantees:
+            refuse_unknown(held.threat_model)
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        return codec.record(self)  # type: ignore[no-any-return]
+
+    def guarantee(self, threat_model: str) -> GuaranteeRecord:
+        """Return what holds against one adversary."""
+        refuse_unknown(threat_model)
+        return next(held for held in self.guarantees if held.threat_model == threat_model)
