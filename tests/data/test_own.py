@@ -267,7 +267,7 @@ def test_paths_that_lead_nowhere_or_to_something_else_are_refused(tmp_path):
     (tmp_path / "a.xlsx").write_text("")
     with pytest.raises(BadInput, match=r"neither a \.csv file"):
         load(str(tmp_path / "a.xlsx"))
-    with pytest.raises(BadInput, match="only for a CSV file"):
+    with pytest.raises(BadInput, match="only for CSV files"):
         load(_npz(tmp_path, x=np.ones((20, 2)), y=np.arange(20) % 2), target="y")
 
 

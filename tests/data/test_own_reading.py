@@ -98,7 +98,7 @@ def _numbers(n=60, **changes):
         (_numbers(**{f"r{i}": "none" for i in range(0, 60, 3)}), "line 2 .* has 'none' in the column 'age'"),
         (_numbers(r7='"7,5"'), r"'age' .* with a comma \('7,5' in line 9\)"),
         ([f'"{i},{i:03}",red,{i % 2}' for i in range(60)], r"'age' .* with a comma \('0,000' in line 2\)"),
-        ([f"p{i},red,{i % 2}" for i in range(60)], "'age' .* 45 different texts in 45 training rows, so it names"),
+        ([f"p{i},red,{i % 2}" for i in range(60)], "'age' .* 45 different texts in 45 training rows, so it identifies"),
         ([f"2024-{i % 12 + 1:02}-{i % 28 + 1:02},red,{i % 2}" for i in range(400)], "'age' .* which are dates"),
         ([f"{i % 28 + 1}.3.24 12:00,red,{i % 2}" for i in range(4000)], "'age' .* 28 different texts .* are dates"),
         ([f"t{i % 30},red,{i % 2}" for i in range(120)], "'age' .* 29 different texts in 90 .* group its values"),
@@ -141,8 +141,8 @@ def test_a_column_that_is_one_or_the_other_is_accepted(tmp_path, cell):
     [
         ('"1" x,2,0', r"line 62 of \S+ cannot be read as CSV"),
         ('1,2,"0', r"line 62 of \S+ cannot be read as CSV \(unexpected end"),
-        ("1,2", "line 62 .* has 2 fields where the first line names 3"),
-        ("1,2,0,4", "line 62 .* has 4 fields where the first line names 3"),
+        ("1,2", "line 62 .* has 2 fields, but the first line names 3"),
+        ("1,2,0,4", "line 62 .* has 4 fields, but the first line names 3"),
         (f"1,{'w' * 20_000_000},0", r"t\.csv cannot be read as CSV"),
     ],
 )

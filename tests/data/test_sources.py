@@ -243,7 +243,7 @@ def test_downloads_can_be_forbidden(alone, monkeypatch):
     [
         ({"name": "mnits"}, "did you mean mnist.*cancer, digits, adult, mnist, cifar10, lfw, synthetic"),
         ({"name": ""}, "no dataset ''"),
-        ({"name": "digits", "target": "y"}, "only for a CSV file"),
+        ({"name": "digits", "target": "y"}, "only for CSV files"),
         ({"name": "adult", "data_dir": Path("gone")}, "data folder gone does not exist"),
     ],
 )

@@ -158,7 +158,7 @@ def _inspect(path: Path, separator: str, wanted: int) -> None:
     with _records(path, separator) as records:
         for line, fields in records:
             if fields != wanted:
-                raise BadInput(f"line {line} of {path} has {fields} fields where the first line names {wanted}")
+                raise BadInput(f"line {line} of {path} has {fields} fields, but the first line names {wanted}")
 
 
 @contextmanager
