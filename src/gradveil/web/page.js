@@ -16,9 +16,9 @@ async function send(address, content) {
     headers: { "content-type": "application/json", "x-gradveil-form": token },
     body: JSON.stringify(content),
   });
-  const told = await answer.json();
-  if (!answer.ok) { complain(told.error); return null; }
-  return told;
+  const status = await answer.json();
+  if (!answer.ok) { complain(status.error); return null; }
+  return status;
 }
 
 function path(name) { return name.split("/").map(encodeURIComponent).join("/"); }
@@ -37,8 +37,8 @@ function onForm(id, act) {
 }
 
 onForm("new-run", async (content) => {
-  const told = await send("/api/runs", content);
-  if (told) location.href = "/run/" + path(told.name);
+  const status = await send("/api/runs", content);
+  if (status) location.href = "/run/" + path(status.name);
 });
 
 const compare = find("compare");
@@ -71,17 +71,17 @@ function duration(seconds) {
   return seconds < 90 ? `; about ${Math.ceil(seconds)} s left` : `; about ${Math.ceil(seconds / 60)} min left`;
 }
 
-function show(told) {
-  find("state").textContent = told.state;
-  find("doing").textContent = told.doing ? `(${told.doing})` : "";
-  find("done").textContent = told.done;
-  find("bar").value = told.done;
-  find("accuracy").textContent = told.accuracy === null ? "none yet" : told.accuracy.toFixed(3);
-  find("epsilon").textContent = told.epsilon;
-  find("left").textContent = duration(told.seconds_left);
-  find("stop").hidden = told.state !== "running";
-  find("resume").hidden = told.state !== "stopped";
-  draw(told.curve, told.rounds);
+function show(status) {
+  find("state").textContent = status.state;
+  find("doing").textContent = status.doing ? `(${status.doing})` : "";
+  find("done").textContent = status.done;
+  find("bar").value = status.done;
+  find("accuracy").textContent = status.accuracy === null ? "none yet" : status.accuracy.toFixed(3);
+  find("epsilon").textContent = status.epsilon;
+  find("left").textContent = duration(status.seconds_left);
+  find("stop").hidden = status.state !== "running";
+  find("resume").hidden = status.state !== "stopped";
+  draw(status.curve, status.rounds);
 }
 
 const live = find("live");
@@ -89,13 +89,13 @@ let shown = "";
 function follow() {
   const source = new EventSource("/events/" + path(live.dataset.name));
   source.onmessage = (event) => {
-    const told = JSON.parse(event.data);
-    show(told);
+    const status = JSON.parse(event.data);
+    show(status);
     // The report is made again about ten times on the way, with every attack, and at the end.
-    const now = told.state + told.attacks + "." + Math.floor(10 * told.done / told.rounds);
+    const now = status.state + status.attacks + "." + Math.floor(10 * status.done / status.rounds);
     if (shown && shown !== now) find("report").src = find("report").src;
     shown = now;
-    if (told.state !== "running") source.close();
+    if (status.state !== "running") source.close();
   };
 }
 if (live) {
@@ -109,18 +109,18 @@ const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseco
 onForm("lab", async (content) => {
   find("lab-says").textContent = "The attack is under way; the first one of a kind takes up to a minute.";
   find("lab-shows").hidden = true;
-  const told = await send("/api/lab", content);
+  const status = await send("/api/lab", content);
   find("lab-says").textContent = "";
-  if (!told) return;
-  find("lab-truth").src = told.truth;
-  find("lab-prior").src = told.prior;
+  if (!status) return;
+  find("lab-truth").src = status.truth;
+  find("lab-prior").src = status.prior;
   find("lab-shows").hidden = false;
-  for (const frame of told.frames) {
+  for (const frame of status.frames) {
     find("lab-frame").src = frame.image;
     find("lab-step").textContent = `iteration ${frame.iteration}`;
     await pause(150);
   }
-  const better = told.error < told.prior_error ? "nearer than" : "no nearer than";
-  find("lab-says").textContent = `Rebuilt with an error of ${told.error.toFixed(3)} in ${told.seconds.toFixed(1)} s: ` +
-    `${better} a guess without the gradient, which has ${told.prior_error.toFixed(3)}.`;
+  const better = status.error < status.prior_error ? "nearer than" : "no nearer than";
+  find("lab-says").textContent = `Rebuilt with an error of ${status.error.toFixed(3)} in ${status.seconds.toFixed(1)} s: ` +
+    `${better} a guess without the gradient, which has ${status.prior_error.toFixed(3)}.`;
 });
