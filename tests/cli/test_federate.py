@@ -98,7 +98,7 @@ def test_no_node_starts_without_a_policy_and_it_is_told_where_to_get_one(run, ca
 def test_a_node_whose_policy_sets_no_limit_does_not_start(run, here, capsys):
     (here / "policy.toml").write_text("allow_seeded = true\n")
     assert node("--policy", "policy.toml") == 2
-    assert "sets no maximum_epsilon" in capsys.readouterr().err
+    assert "maximum_epsilon is missing" in capsys.readouterr().err
     assert node("--policy", "none.toml") == 2
     assert "policy = 'none.toml': does not exist" in capsys.readouterr().err
     assert not (here / "node-state").exists()

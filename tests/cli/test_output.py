@@ -10,6 +10,7 @@ import pytest
 from gradveil.cli import output
 from gradveil.cli.guarantee_output import show_guarantees
 from gradveil.cli.main import main
+from gradveil.runs.epsilon_records import GuaranteeRecord
 
 ROWS = [["fed-cdp", "one-long-word", "3.03"], ["non-private", "another", "none"]]
 
@@ -58,9 +59,18 @@ def test_text_with_brackets_is_printed_as_it_is(capsys):
 
 
 def held(threat, unit, epsilon, *caveats):
-    finite = epsilon is not None
-    known = {"delta": 1e-5, "adjacency": "add-remove", "finite": finite, "caveats": list(caveats)}
-    return {"threat_model": threat, "unit": unit, "epsilon": epsilon, **known}
+    return GuaranteeRecord(
+        epsilon=epsilon,
+        finite=epsilon is not None,
+        delta=1e-5,
+        unit=unit,
+        threat_model=threat,
+        adjacency="add-remove",
+        sampling="poisson",
+        accountant="pld",
+        noise_source="secret",
+        caveats=caveats,
+    )
 
 
 def test_adversaries_with_the_same_epsilon_share_a_row_and_a_reason_is_said_once(capsys, columns):

@@ -1,14 +1,34 @@
 """The time left is that of measured rounds, the first of which compiled and does not count."""
 
+from dataclasses import replace
+
 import pytest
 
+from gradveil.accounting.guarantee import Guarantee
 from gradveil.cli.run_progress import Pace, clock
+from gradveil.runs.epsilon_records import GuaranteeRecord
+from gradveil.runs.run_records import RoundLine
 
-SPENT = {"finite": True, "epsilon": 1.5, "threat_model": "server"}
+SPENT = GuaranteeRecord.of(
+    Guarantee(
+        epsilon=1.5,
+        delta=1e-5,
+        unit="example",
+        threat_model="server",
+        adjacency="add-remove",
+        sampling="poisson",
+        accountant="pld",
+        noise_source="secret",
+    )
+)
 
 
 def line(t, spent=None, rounds_left=None):
-    return {"round": t, "accuracy": 0.5, "spent": spent, "rounds_left": rounds_left}
+    return RoundLine(
+        round=t, accuracy=0.5, loss=1.0, stop_accuracy=0.5, sigma=1.0, sensitivity=1.0, clip=1.0, unit_norm=1.0,
+        clipped_share=0.5, equivalent_sigma=1.0, cohort=4, max_participations=t + 1, spent=spent,
+        rounds_left=rounds_left, norm_quantiles=None, state_sha256="", seconds=1.0, chain="",
+    )  # fmt: skip
 
 
 def test_the_first_round_is_not_taken_for_the_pace():
@@ -34,7 +54,7 @@ def test_the_epsilon_so_far_stays_until_another_is_computed():
     pace = Pace(rounds=10)
     assert pace.after(line(0, SPENT), now=1.0).endswith("epsilon 1.50 (server)")
     assert pace.after(line(1), now=2.0).endswith("epsilon 1.50 (server)")
-    assert pace.after(line(2, SPENT | {"epsilon": 1.75}), now=3.0).endswith("epsilon 1.75 (server)")
+    assert pace.after(line(2, replace(SPENT, epsilon=1.75)), now=3.0).endswith("epsilon 1.75 (server)")
 
 
 @pytest.mark.parametrize(
