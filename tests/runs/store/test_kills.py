@@ -68,7 +68,7 @@ def states(folder):
 def test_a_seeded_run_killed_at_any_moment_ends_in_the_same_bits(moments, tmp_path):
     plan = plan_of()
     model, killed = moments(plan, tmp_path / "run")
-    assert len(killed) > 15
+    assert len(killed) > 12
     for folder in killed:
         again = gradveil.train(plan, folder, resume=True)
         assert again.result.params_sha256 == model.result.params_sha256, folder.name
@@ -96,7 +96,7 @@ def visible(folder):
     for path in (folder / "checkpoints").glob("*.npz"):
         with np.load(path) as file:
             done, params = int(file["round"]), [file[n] for n in file.files if n.startswith("params_")]
-            clip_state = [file[n] for n in file.files if n.startswith("memory_")]
+            clip_state = [file[n] for n in file.files if n.startswith("clip_state_")]
             state = State(done, params, clip_state, file["participations"])
         if done:
             assert seen.setdefault(done - 1, store.state_digest(state)) == store.state_digest(state)
