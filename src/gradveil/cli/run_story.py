@@ -35,8 +35,9 @@ def _show_leak(bare: Evidence, protected: Evidence, open_: Shown, shut: Shown) -
     say("WHAT LEAKS: an attacker who reads gradients in training rebuilds the data.")
     _show_record(protected, open_, shut)
     say(
-        f"Rebuilt (RMSE at most 0.1): {_successes(open_.record)} victims without protection, {_successes(shut.record)} "
-        f"under {method} (noisy gradient of {shut.record.batch} records). Picked out of 10 candidates: "
+        f"Rebuilt (RMSE at most 0.1): {_successes(open_.record)} victims without protection, from the gradient of "
+        f"{_records(open_.record)} each; {_successes(shut.record)} under {method}, which shows the noisy gradient "
+        f"of {_records(shut.record)}. Picked out of 10 candidates: "
         f"{_picked(open_.record)} without, {_picked(shut.record)} under {method}, {n / 10:g} of {n} by chance."
     )
 
@@ -58,6 +59,10 @@ def _show_record(protected: Evidence, open_: Shown, shut: Shown) -> None:
             f"Error (RMSE) of the first record: {one.errors[0]:.3f} without protection, {other.errors[0]:.3f} under "
             f"{protected.method}; {other.prior_errors[0]:.3f} for a guess that reads no gradient."
         )
+
+
+def _records(record: AttackRecord) -> str:
+    return "one record" if record.batch == 1 else f"{record.batch} records"
 
 
 def _successes(record: AttackRecord) -> str:
