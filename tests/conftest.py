@@ -7,6 +7,7 @@ import resource
 import sys
 from pathlib import Path
 
+import every_module
 import pytest
 from platformdirs import user_cache_dir
 
@@ -15,16 +16,16 @@ COMPILED = Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")) 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
-import every_module  # noqa: E402
-import jax  # noqa: E402
-
-from gradveil.engines.cache import MAPS, MOST_MAPS  # noqa: E402
-
 MOST_RESIDENT = 800 << 20
 """Bytes beyond which compiled programs are let go between tests. A worker held gigabytes of them at its end."""
 RESIDENT = Path("/proc/self/statm")
-IN_OTHER_PROCESSES: set[str] = set()
-"""Modules that only processes of Flower run: `make test-flower` covers them."""
+FLOWER = {
+    "cli/conductor.py", "cli/superlink.py", "cli/worker.py", "deployment/local.py", "engines/flower/apps.py",
+    "engines/flower/control.py", "engines/flower/gate.py", "engines/flower/superlink.py",
+}  # fmt: skip
+"""Modules that only processes of Flower run: `make test-flower` tests them."""
+UNSEEN = FLOWER | {"__main__.py", "devices.py"}
+"""The two are run by a new process and by the import of gradveil, before anybody watches."""
 TOLD: list[dict] = []
 """What each worker told at its end; filled where they are directed from."""
 
@@ -40,6 +41,10 @@ def pytest_sessionstart(session):
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
     """Let go of compiled programs when they become too many; the disk still has them."""
+    import jax  # here: the variables above must be set, and whoever watches modules begins before they are imported
+
+    from gradveil.engines.cache import MAPS, MOST_MAPS
+
     ends = nextitem is None or nextitem.path != item.path
     if resident() > MOST_RESIDENT or (ends and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS):
         jax.clear_caches()
@@ -70,6 +75,13 @@ def pytest_configure(config):
         every_module.watch()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Watch again: Python forgets a trace function in which recursion comes to its limit."""
+    if item.config.getoption("--every-module"):
+        every_module.watch()
+
+
 def told(config):
     """Give what this process tells at its end: the most memory that it held, in bytes, and the modules that it ran."""
     modules = every_module.ran() if config.getoption("--every-module") else []
@@ -94,7 +106,7 @@ def pytest_sessionfinish(session):
 
 def not_run():
     """Give the modules that no worker ran."""
-    return every_module.missing([module for one in TOLD for module in one.get("modules", [])], IN_OTHER_PROCESSES)
+    return every_module.missing([module for one in TOLD for module in one.get("modules", [])], UNSEEN)
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -8,11 +8,10 @@ import ast
 import inspect
 import sys
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
-import gradveil
-
-ROOT = Path(gradveil.__file__).parent
+ROOT = Path(find_spec("gradveil").origin).parent
 CODES: set = set()
 """The code of every Python function that was called since `watch`."""
 

@@ -37,7 +37,7 @@ def everything(content):
 def test_an_order_arrives_as_it_was_sent(plan, key):
     sent = an_order(plan, key=key)
     got = wire.unpack_order(wire.pack_order(sent))
-    for name in ("plan", "t", "place", "places", "shape", "classes", "columns", "key"):
+    for name in ("plan", "t", "node", "nodes", "shape", "classes", "columns", "key"):
         assert getattr(got, name) == getattr(sent, name)
     np.testing.assert_array_equal(got.clients, sent.clients)
     for one, other in zip((*got.params, *got.clip_state), (*sent.params, *sent.clip_state), strict=True):
@@ -97,7 +97,7 @@ def test_nothing_but_the_order_and_the_answer_crosses_and_no_record_with_it(fede
     for _, message, reply in grid.crossed:
         assert set(message.content) == {"order", "params", "clip_state"}
         words = json.loads(message.content["order"]["json"])
-        assert set(words) == {"plan", "t", "clients", "place", "places", "shape", "classes", "columns", "key"}
+        assert set(words) == {"plan", "t", "clients", "node", "nodes", "shape", "classes", "columns", "key"}
         assert words["key"] is None
         assert set(reply.content) == {"update", "statistics"}
         clients = len(words["clients"])
