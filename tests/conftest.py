@@ -24,8 +24,8 @@ FLOWER = {
     "engines/flower/control.py", "engines/flower/gate.py", "engines/flower/superlink.py",
 }  # fmt: skip
 """Modules that only processes of Flower run: `make test-flower` tests them."""
-UNSEEN = FLOWER | {"__main__.py", "devices.py"}
-"""The two are run by a new process and by the import of gradveil, before anybody watches."""
+UNSEEN = FLOWER | {"__main__.py", "cli/run_story.py", "devices.py"}
+"""Modules that are run where nobody watches: by a new process, by the demonstration, by the import of gradveil."""
 TOLD: list[dict] = []
 """What each worker told at its end; filled where they are directed from."""
 
