@@ -83,7 +83,7 @@ def test_a_damaged_record_is_refused_by_the_report(attacked_run, tmp_path, capsy
     run = Path(shutil.copytree(attacked_run, tmp_path / "run"))
     victim = next((run / "attacks").glob(f"*{ending}"))
     whole = victim.read_bytes()
-    changed = whole.replace(b'"gain": ', b'"gain": 1') if ending == ".json" else b"{}"
+    changed = json.dumps(json.loads(whole) | {"gain": 0.5}).encode() if ending == ".json" else b"{}"
     for content in (changed, whole[:100], b"", b"[]"):
         victim.write_bytes(content)
         capsys.readouterr()

@@ -26,10 +26,15 @@ def watch():
     sys.settrace(note)
 
 
-def ran():
-    """Stop watching, and give the modules that were run, as paths below the package."""
+def rest():
+    """Stop watching until the next `watch`."""
     threading.settrace(None)
     sys.settrace(None)
+
+
+def ran():
+    """Stop watching, and give the modules that were run, as paths below the package."""
+    rest()
     functions = {code.co_filename for code in CODES.copy() if code.co_flags & inspect.CO_OPTIMIZED}
     imported = {
         m.__file__ for n, m in list(sys.modules.items()) if n.startswith("gradveil") and getattr(m, "__file__", 0)
