@@ -204,7 +204,7 @@ def test_a_search_for_rounds_that_comes_to_its_end_says_so(capsys):
     few = ask(capsys, *wanted, "0.01")
     assert (few["search_ended"], few["rounds"] < 2**15) == (False, True)
     assert main([*wanted, "10"]) == 0
-    assert "More rounds may fit" in capsys.readouterr().out
+    assert "More rounds may be possible: the search ends at" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("q", "size"), [(0.01, 149), (0.01, 151), (0.1, 24)])

@@ -46,8 +46,8 @@ def test_a_method_hides_gradients_where_the_paper_says_and_nowhere_else(mnist, m
     open_to_attack = {s for s, record in found.items() if record.success_rate == 1}
     assert open_to_attack == set(Surface) - HIDES[method]
     for surface in HIDES[method]:
-        assert found[surface]["success_rate"] == 0
-        assert found[surface]["gain"] < 0
+        assert found[surface].success_rate == 0
+        assert found[surface].gain < 0
 
 
 @pytest.mark.parametrize(

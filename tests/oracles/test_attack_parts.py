@@ -352,7 +352,7 @@ def covariance(public):
 def test_the_gaussian_prior_varies_as_public_examples_do(shape, n):
     known, public = facts(shape, n=n)
     p = int(np.prod(shape))
-    read = partial(Gaussian().read, known=known, stage=stage(shape))
+    read = partial(Gaussian().read, stats=known, stage=stage(shape))
     origin = read(np.zeros((1, *shape), np.float32))
     np.testing.assert_allclose(origin[0], public.x.mean(axis=0), atol=1e-6)
     columns = (read(np.eye(p, dtype=np.float32).reshape(p, *shape)) - origin).reshape(p, p).T  # a basis vector each

@@ -4,11 +4,13 @@ import resource
 import signal
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 import gradveil
 from gradveil.runs import store
+from gradveil.runs.run_records import RoundLine
 
 SMALL = ["run", "--dataset", "synthetic", "--rounds", "3", "--local-steps", "2"]
 
@@ -32,11 +34,14 @@ def test_a_file_that_does_not_fit_leaves_the_old_one_and_nothing_else(tmp_path, 
 
 
 def test_a_line_that_does_not_fit_is_taken_away_again(tmp_path, small_disk):
-    store.append_metrics(tmp_path, {"round": 0})
+    first, second = (
+        RoundLine(**dict.fromkeys(field.name for field in fields(RoundLine)) | {"round": t}) for t in (0, 1)
+    )
+    store.append_metrics(tmp_path, first)
     before = (tmp_path / "metrics.jsonl").read_bytes()
     small_disk(len(before) + 5)
     with pytest.raises(gradveil.BadInput, match=r"metrics\.jsonl"):
-        store.append_metrics(tmp_path, {"round": 1})
+        store.append_metrics(tmp_path, second)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
 
 

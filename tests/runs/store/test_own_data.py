@@ -44,7 +44,7 @@ def test_no_file_of_a_run_on_own_data_holds_a_plain_digest_of_the_rows(own, ask,
     for path in files:
         assert not any(digest.encode() in path.read_bytes() for digest in guessed), path
     assert json.loads((tmp_path / "run" / "privacy_card.json").read_text())["run"]["data_sha256"] is None
-    keyed = store.read_data(tmp_path / "run")["keyed_digest"]
+    keyed = store.read_data(tmp_path / "run").keyed_digest
     shown = [path.name for path in files if keyed.encode() in path.read_bytes()]
     assert shown == ["data.json"]
 
@@ -53,7 +53,7 @@ def test_the_key_is_its_owners_and_differs_from_run_to_run(own, ask, tmp_path):
     for name in ("a", "b"):
         ask(*OWN, own(), "--out", tmp_path / name)
         assert (tmp_path / name / ".data-key").stat().st_mode & 0o077 == 0
-    assert len({store.read_data(tmp_path / name)["keyed_digest"] for name in ("a", "b")}) == 2
+    assert len({store.read_data(tmp_path / name).keyed_digest for name in ("a", "b")}) == 2
 
 
 def test_going_on_still_notices_other_rows_and_a_lost_key(own, ask, refused, tmp_path):
@@ -71,7 +71,7 @@ def test_going_on_still_notices_other_rows_and_a_lost_key(own, ask, refused, tmp
 
 def test_built_in_data_keep_a_plain_digest(finished):
     out = finished()
-    assert store.read_data(out)["sha256"] == dataset("synthetic").digest()
+    assert store.read_data(out).sha256 == dataset("synthetic").digest()
     assert not (out / ".data-key").exists()
     with pytest.raises(BadInput):
         store.read_data(out / "missing")
