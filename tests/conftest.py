@@ -16,8 +16,11 @@ COMPILED = Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")) 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
-MOST_RESIDENT = 800 << 20
-"""Bytes beyond which compiled programs are let go between tests. A worker held gigabytes of them at its end."""
+MOST_RESIDENT, ROOM = 800 << 20, 350 << 20
+"""Bytes beyond which compiled programs are let go between tests, and by how many more a worker may grow before the next
+time: not all memory comes back, and letting go after every test would compile everything again and again."""
+KEPT = {"resident": 0}
+"""What was still held after programs were let go the last time."""
 RESIDENT = Path("/proc/self/statm")
 FLOWER = {
     "cli/conductor.py", "cli/superlink.py", "cli/worker.py", "deployment/local.py", "engines/flower/apps.py",
@@ -47,10 +50,12 @@ def pytest_runtest_teardown(item, nextitem):
     from gradveil.engines.cache import MAPS, MOST_MAPS
 
     ends = nextitem is None or nextitem.path != item.path
-    if resident() > MOST_RESIDENT or (ends and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS):
+    most = max(MOST_RESIDENT, KEPT["resident"] + ROOM)
+    if resident() > most or (ends and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS):
         jax.clear_caches()
         gc.collect()
         give_back()
+        KEPT["resident"] = resident()
 
 
 def resident():

@@ -73,7 +73,8 @@ def test_every_rate_is_told_as_k_of_n_from_the_records(demo):
         assert f"{method} {round(result['accuracy'] * result['test_examples'])} of {result['test_examples']}" in text
     bare, protected = (records(folder, method) for method in ("non-private", "fed-cdp"))
     rebuilt = [sum(one["rmse"] <= 0.1 for one in r["per_victim"]) for r in (bare, protected)]
-    assert f"{rebuilt[0]} of 6 victims without protection, {rebuilt[1]} of 6 under fed-cdp" in text
+    assert f"{rebuilt[0]} of 6 victims without protection, from the gradient of one record each" in text
+    assert f"{rebuilt[1]} of 6 under fed-cdp, which shows the noisy gradient of {protected['batch']} records" in text
 
 
 def test_a_terminal_gets_the_picture_of_the_first_record_and_of_its_reconstructions(demo):

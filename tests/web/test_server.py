@@ -186,9 +186,9 @@ def test_a_run_that_fails_later_says_why_on_its_page_and_as_data(tmp_path, clien
     doomed = small | {"method": "non-private", "lr": "1e6", "rounds": "200", "name": "doomed"}
     assert post(asked, "/api/runs", doomed).json() == {"name": "doomed"}
     page = wait_for(asked, "doomed", "stopped")
-    assert "not finite any more" in page
+    assert "the run diverged" in page
     told = json.loads((tmp_path / ".doomed.status").read_text())
-    assert (told["doing"], "not finite any more" in told["refused"]) == ("ended", True)
+    assert (told["doing"], "the run diverged" in told["refused"]) == ("ended", True)
 
 
 def test_a_page_starts_attacks_and_reports_like_the_command_line(tmp_path, trained, client, post, small):

@@ -6,12 +6,14 @@ import socket
 import stat
 import subprocess
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
 import gradveil
 from gradveil.runs import store
+from gradveil.runs.run_records import RoundLine
 
 PRIVATE = ["--method", "fed-cdp", "--sigma", "2", "--cohort", "4", "--rounds", "3", "--watch", "1"]
 KINDS = ["pipe", "socket", *(["device"] if os.geteuid() == 0 else [])]
@@ -104,7 +106,7 @@ def test_a_special_file_is_not_read_and_nothing_is_added_to_it(tmp_path, kind, l
     folder.mkdir()
     shutil.move(path, folder / "metrics.jsonl") if not linked else (folder / "metrics.jsonl").symlink_to(path)
     with pytest.raises(gradveil.BadInput, match="regular file"):
-        store.append_metrics(folder, {"round": 0})
+        store.append_metrics(folder, RoundLine(**dict.fromkeys(field.name for field in fields(RoundLine))))
     with pytest.raises(gradveil.BadInput, match="regular file"):
         store.write(folder / "metrics.jsonl", np.zeros(1).tobytes())
 
