@@ -115,8 +115,8 @@ def test_without_data_stand_ins_are_used_and_never_compared(tmp_path):
     cells = json.loads(done.stdout)["datasets"]
     from_data = [c for c in cells if c["row"][0] in ("training", "classes") and c["column"][0] in ("mnist", "lfw")]
     assert {c["reason"] for c in from_data} == {"stand-in"}
-    shown = gradveil("datasets", "--scale", "smoke", "--out", tmp_path / "out", env=nowhere).stdout
-    assert "synthetic examples of its shape took its place" in shown
+    shown = gradveil("datasets", "--scale", "smoke", "--out", tmp_path / "out", env=nowhere).stdout.split()
+    assert "synthetic examples of its shape took its place" in " ".join(shown)
     settings = [c for c in cells if c["row"][0] in ("batch", "rounds")]
     assert {c["verdict"] for c in settings} == {"agrees"}
 
