@@ -29,7 +29,7 @@ PARTS: tuple[tuple[Any, dict[str, Any]], ...] = (
     (Flat, {"c": 1.0}), (PerLayer, {"c": 1.0}), (Constant, {"sigma": 1.0}), (Linear, {"start": 2.0, "end": 1.0}),
     (Staircase, {"start": 2.0, "end": 1.0, "every": 2}), (Exponential, {"start": 2.0, "end": 1.0}),
     (Cyclic, {"start": 2.0, "floor": 1.0, "cycles": 1}), (Fixed, {"value": 1.0}), (Smallest, {"mu": 0.5}),
-    (Dssgd, {"share": 0.1, "threshold": 1e-4, "bound": 0.01}), (Mlp, {"hidden": (4,), "bias": True}),
+    (Dssgd, {"fraction": 0.1, "threshold": 1e-4, "bound": 0.01}), (Mlp, {"hidden": (4,), "bias": True}),
     (Cnn, {"first": 2, "second": 2}),
     (gradveil.Method, {"name": "m", "clip": Flat(1.0), "sensitivity": ClipBound(), "noise": Constant(1.0)}),
 )  # fmt: skip
