@@ -99,22 +99,8 @@ def _distance(one, other):
 
 
 def test_a_terminal_is_told_what_goes_on_before_the_first_round(tmp_path):
-    small = [
-        "--dataset",
-        "synthetic",
-        "--clients",
-        "4",
-        "--cohort",
-        "4",
-        "--client-size",
-        "40",
-        "--batch",
-        "4",
-        "--local-steps",
-        "3",
-        "--rounds",
-        "3",
-    ]
+    sizes = "--clients 4 --cohort 4 --client-size 40 --batch 4 --local-steps 3 --rounds 3"
+    small = ["--dataset", "synthetic", *sizes.split()]
     shown = on_a_terminal([sys.executable, "-m", "gradveil", "run", *small, "--out", "r"], tmp_path)
     stages = ["starting JAX", "loading synthetic", "compiling the first round", "3/3", "accuracy", "epsilon"]
     places = [shown.index(stage) for stage in stages]
