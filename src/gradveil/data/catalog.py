@@ -60,6 +60,28 @@ _MNIST = (
         "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ),
 )
+_FASHION = (
+    _idx(
+        "train-images-idx3-ubyte",
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    ),
+    _idx(
+        "train-labels-idx1-ubyte",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    ),
+    _idx(
+        "t10k-images-idx3-ubyte",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    ),
+    _idx(
+        "t10k-labels-idx1-ubyte",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ),
+)
 _CIFAR10 = (
     (Form("data_batch_1.bin", "sha1", "aadd24acce27caa71bf4b10992e9e7b2d74c2540"),),
     (Form("data_batch_2.bin", "sha1", "c0ba65cce70568cd57b4e03e9ac8d2a5367c1795"),),
@@ -104,6 +126,14 @@ SOURCES = (
         "CC BY-SA 3.0",
         "12 to 55 MB",
         _MNIST,
+    ),
+    Source(
+        "fashion-mnist",
+        "Pictures of clothes of 28 x 28 pixels, 10 classes, 60000 + 10000 images",
+        "the published idx files, or Debian's package dataset-fashion-mnist",
+        "MIT licence; no person is in it",
+        "31 to 55 MB",
+        _FASHION,
     ),
     Source(
         "cifar10",

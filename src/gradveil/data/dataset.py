@@ -47,7 +47,8 @@ class Dataset:
     default and true records are not shown. `notes` are sentences for the user (missing values, scaling). `features`
     says which values of a table row belong together; empty for images. `caveats` are sentences that come first in every
     guarantee of a model trained on it: what was taken from the records without noise. Empty where scaling and classes
-    are public constants.
+    are public constants. `features_sha256` names the fixed features that stand in place of the examples, empty for the
+    examples themselves.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     features: tuple[Feature, ...] = ()
     caveats: tuple[str, ...] = ()
+    features_sha256: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:

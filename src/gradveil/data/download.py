@@ -25,6 +25,7 @@ Files = Iterator[tuple[str, bytes]]
 _ADDRESSES = {
     "adult": "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",
     "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    "fashion-mnist": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     "cifar10": "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
 }
 # Seconds to connect and seconds of silence; one attempt, because another source comes next.

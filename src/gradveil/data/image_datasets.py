@@ -9,6 +9,9 @@ from gradveil.data.dataset import Array, Dataset, Split
 from gradveil.data.split import part, quarter
 
 _CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_CLOTHES = (
+    "t-shirt or top", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",
+)  # fmt: skip
 _DIGITS = tuple("0123456789")
 
 
@@ -32,6 +35,13 @@ def mnist(files: Iterable[bytes], *, train_all: bool) -> Dataset:
     validation = None if train_all else _pixels(images[cut:, ..., None], labels[cut:])
     train = _pixels(images[:cut, ..., None], labels[:cut])
     return Dataset("mnist", train, validation, _pixels(test_images[..., None], test_labels), _DIGITS)
+
+
+def fashion_mnist(files: Iterable[bytes]) -> Dataset:
+    """Return the official 60000 training pictures of clothes and the official 10000 as test."""
+    images, labels, test_images, test_labels = (decode.idx(content) for content in files)
+    train, test = _pixels(images[..., None], labels), _pixels(test_images[..., None], test_labels)
+    return Dataset("fashion-mnist", train, None, test, _CLOTHES)
 
 
 def cifar10(files: Iterable[bytes]) -> Dataset:

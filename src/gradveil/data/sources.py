@@ -28,7 +28,7 @@ def describe() -> tuple[Source, ...]:
     """Return the built-in datasets: name, meaning, origin, caution and size of each.
 
     >>> [source.name for source in describe()]
-    ['cancer', 'digits', 'adult', 'mnist', 'cifar10', 'lfw', 'synthetic']
+    ['cancer', 'digits', 'adult', 'mnist', 'fashion-mnist', 'cifar10', 'lfw', 'synthetic']
     """
     return SOURCES
 
@@ -76,6 +76,8 @@ def load(
             return tabular_datasets.adult(*_contents(source, data_dir, allow_download))
         case "mnist":
             return image_datasets.mnist(_contents(source, data_dir, allow_download), train_all=train_all)
+        case "fashion-mnist":
+            return image_datasets.fashion_mnist(_contents(source, data_dir, allow_download))
         case "cifar10":
             return image_datasets.cifar10(_contents(source, data_dir, allow_download))
         case _:

@@ -16,15 +16,32 @@ def loss(model: Model, params: Tree, x: Array, y: Array) -> Array:
     return jax.nn.logsumexp(logits) - logits[y]
 
 
+def trained(model: Model, params: Tree) -> Tree:
+    """Return the parameters that gradients move: all, or those after the first `held` of a model that holds some."""
+    held = getattr(model, "held", 0)
+    return params[held:] if held else params
+
+
+def joined(model: Model, params: Tree, weights: Tree) -> Tree:
+    """Return all parameters, with `weights` in place of the trained ones."""
+    held = getattr(model, "held", 0)
+    return (*params[:held], *weights) if held else weights
+
+
 def per_example_gradients(model: Model, params: Tree, x: Array, y: Array) -> Tree:
-    """Return the gradient of each example's loss, a lot with leaves [B, ...]."""
-    return jax.vmap(jax.grad(partial(loss, model)), in_axes=(None, 0, 0))(params, x, y)
+    """Return the gradient of each example's loss in the trained parameters, a lot with leaves [B, ...]."""
+
+    def one(weights: Tree, x: Array, y: Array) -> Array:
+        return loss(model, joined(model, params, weights), x, y)
+
+    return jax.vmap(jax.grad(one), in_axes=(None, 0, 0))(trained(model, params), x, y)
 
 
 def batch_gradient(model: Model, params: Tree, x: Array, y: Array, weights: Array) -> Tree:
     """Return the gradient of sum_j weights[j] loss_j: the plain path, with no gradient of any single example."""
 
     def weighted(p: Tree) -> Any:
-        return jnp.vdot(weights, jax.vmap(partial(loss, model), in_axes=(None, 0, 0))(p, x, y))
+        at = joined(model, params, p)
+        return jnp.vdot(weights, jax.vmap(partial(loss, model), in_axes=(None, 0, 0))(at, x, y))
 
-    return jax.grad(weighted)(params)
+    return jax.grad(weighted)(trained(model, params))

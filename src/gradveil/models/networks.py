@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from gradveil.errors import BadInput, quoted
 from gradveil.fields import real, settle, whole
 from gradveil.models.convolution import patches, pool
+from gradveil.models.regression import SoftmaxRegression
 from gradveil.tree import Array, Tree
 
 Shape = tuple[int, ...]
@@ -164,4 +165,4 @@ class AttackNet:
         return logits
 
 
-MODELS = (Cnn, Mlp, AttackNet)
+MODELS = (Cnn, Mlp, AttackNet, SoftmaxRegression)
