@@ -14,6 +14,7 @@ from gradveil import pipeline
 from gradveil.attacks.attack import Attack
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS
+from gradveil.calibration.plan_noise import meet
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput, machine_errors, quoted
@@ -90,10 +91,13 @@ def dataset(name: str | Path, **options: Any) -> Dataset:
 
 
 @machine_errors()
-def plan(name: str | Path, method: Method | str = "fed-cdp", **changes: Any) -> Plan:
+def plan(
+    name: str | Path, method: Method | str = "fed-cdp", *, target_epsilon: float | None = None, **changes: Any
+) -> Plan:
     """Make a plan for a dataset: its preset, with your changes to any field of Plan.
 
     The short names of the command line are understood too: lr, clip, sigma, decay, sigma_end, draw, sensitivity.
+    target_epsilon: scales all noise so that the plan spends at most that, against its `threat_model`.
 
     >>> plan("digits", "non-private", rounds=3).rounds
     3
@@ -107,7 +111,9 @@ def plan(name: str | Path, method: Method | str = "fed-cdp", **changes: Any) -> 
     location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
     data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
-    return resolve(location, data, tweaks.of(chosen(started, data)), given)
+    target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
+    made = resolve(location, data, tweaks.of(chosen(started, data)), given, target)
+    return made if target is None else meet(made, data, target)
 
 
 def _refuse_unknown(changes: dict[str, Any]) -> None:
@@ -154,7 +160,9 @@ def train(
 def _train(plan: Plan, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
     data = pipeline.loaded(plan)
     done = pipeline.run(plan, data, folder, options, attack=attack, report=report)
-    return Trained(plan, done.run.state.params, data.classes, data.shape, done.result, done.attacks, done.page)
+    return Trained(
+        plan, server.model_of(plan, done.run.state), data.classes, data.shape, done.result, done.attacks, done.page
+    )
 
 
 @machine_errors()

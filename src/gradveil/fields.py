@@ -125,5 +125,5 @@ def real(name: str, value: Any) -> float:
     if not 0 < number < float("inf"):
         raise BadInput(f"{name} = {number}: must be a finite number above 0")
     if not LEAST_REAL <= number <= MOST_REAL:
-        raise BadInput(f"{name} = {number}: must lie between {LEAST_REAL:g} and {MOST_REAL:g}")
+        raise BadInput(f"{name} = {number}: must be between {LEAST_REAL:g} and {MOST_REAL:g}")
     return number

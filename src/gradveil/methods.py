@@ -4,11 +4,12 @@ from dataclasses import dataclass, replace
 
 from gradveil import names
 from gradveil.privacy.adaptive import AdaClip, Quantile
-from gradveil.privacy.clip import OwnNorm, PerLayer
+from gradveil.privacy.clip import Flat, OwnNorm, PerLayer
 from gradveil.privacy.method import Method
 from gradveil.privacy.prune import Dssgd, Smallest
 from gradveil.privacy.schedule import Constant, Cyclic, Exponential, Linear, Schedule, Staircase
 from gradveil.privacy.sensitivity import ClipBound, Fixed, L2Max, L2MaxAsCoded, L2MaxOfMean, Sensitivity
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 
 NON_PRIVATE = Method(name="non-private")
@@ -21,6 +22,8 @@ FED_ALPHA_CDP = replace(FED_CDP, name="fed-alpha-cdp", sensitivity=L2Max())
 FED_ALPHA_CDP_SIGMA = replace(FED_ALPHA_CDP, name="fed-alpha-cdp-sigma", noise=Exponential(start=15.0, end=4.85))
 QUANTILE = replace(FED_CDP, name="quantile", clip=Quantile(4.0))
 ADACLIP = replace(FED_CDP, name="adaclip", clip=AdaClip())
+FED_SLACK = replace(FED_CDP, name="fed-slack", clip=Slack(4.0))
+FED_SUM = replace(FED_CDP, name="fed-sum", clip=Flat(0.3), noise=Constant(17.0))
 PRUNING = Method(name="pruning", surface=Surface.UPDATE, prune=Smallest(0.3))
 DSSGD = Method(name="dssgd", surface=Surface.UPDATE, prune=Dssgd(fraction=0.1, threshold=1e-4, bound=1e-2))
 RANDOM_NOISE = Method(
@@ -52,6 +55,8 @@ METHODS: dict[str, NamedMethod] = {
         FED_ALPHA_CDP_SIGMA,
         QUANTILE,
         ADACLIP,
+        FED_SLACK,
+        FED_SUM,
         DSSGD,
         PRUNING,
         RANDOM_NOISE,

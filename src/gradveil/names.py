@@ -19,6 +19,8 @@ METHODS: dict[str, str] = {
     "fed-alpha-cdp-sigma": "Fed-alphaCDP with a decaying noise scale: no finite guarantee",
     "quantile": "Fed-CDP whose clipping bound follows a noisy quantile of the gradient norms",
     "adaclip": "Fed-CDP that whitens each coordinate by a mean and a spread learned from noisy gradients",
+    "fed-slack": "Fed-CDP whose clipping bound follows noisy norms that each gradient carries along, at no epsilon",
+    "fed-sum": "each client sends noisy sums over all its records, in few rounds: mean, second moment, gradients",
     "dssgd": "each client sends a random tenth of its large coordinates, bounded; no guarantee",
     "pruning": "each client sets the smallest coordinates of its update to zero; no guarantee",
     "random-noise": "each client adds N(0, 0.01) to its unclipped update; no guarantee",
@@ -31,12 +33,20 @@ ATTACKS: dict[str, str] = {
     "idlg": "DLG with the label from the sign of the last layer's gradient (Zhao et al.)",
     "cpl": "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)",
     "gradinv": "matches only the direction, with total variation and bounds, by signed Adam (Geiping et al.)",
+    "gradinv-layers": "GradInv that matches the direction of every layer alike, and keeps its best guess",
     "analytic": "divides the gradient of a dense first layer by that of its bias; exact for one example",
+    "exact": "takes the gradient of a dense first layer apart by rank and ReLU zeros: whole batches (Dimitrov et al.)",
     "map": "finds the likeliest example given the noise and the clipping, with a prior from public examples",
     "unrolled": "MAP from class means, for updates: through up to 20 local steps; beyond, as one big batch",
     "table": "MAP for table rows: categories as proportions, numbers within their range",
     "learned": "a small network from the noisy gradient to the example, trained on public examples",
 }
+
+MALICIOUS: dict[str, str] = {
+    "imprint": "sends a first layer whose units are bins, each holding few examples (Fowl et al.)",
+    "fishing": "sends a last layer that lets the examples of one class through, then attack exact (Wen et al.)",
+}
+"""Attacks of a server that changes the weights it sends (`--server malicious`)."""
 
 DECAYS: dict[str, str] = {
     "constant": "sigma_t = sigma_0",
@@ -49,6 +59,7 @@ DECAYS: dict[str, str] = {
 THREATS: dict[str, str] = {
     "central": "sees only the models; which clients took part in a round stays secret (Poisson cohorts)",
     "central-visible": "sees only the models, and can tell from them which clients took part",
+    "aggregate": "sees only the sum over a round's clients, and the noise of those that are not honest",
     "server": "sees every client's update; which records are in a batch stays secret",
     "type2-secret": "also sees the noisy gradient of every local step; batches stay secret",
     "type2-known": "also sees the noisy gradient of every local step and knows the records of each batch",

@@ -17,6 +17,7 @@ from gradveil.runs import recording, runner, store
 from gradveil.runs.progress import (
     Accounting,
     Attacking,
+    Extracting,
     Loading,
     Preparing,
     Progress,
@@ -71,7 +72,7 @@ def run(
     keep_truth: bool = False,
     progress: Progress = silent,
 ) -> RunOutcome:
-    """Train a plan, or go on with it, then attack what was trained and write its page, as asked for."""
+    """Train a plan or resume it, then attack what was trained and write its page, as asked for."""
     planned_run = PlannedRun(plan, dataset, folder, options)
     return run_all([planned_run], attack=attack, report=report, keep_truth=keep_truth, progress=progress).each[0]
 
@@ -99,9 +100,13 @@ def run_all(
 
 def _prepared(planned_run: PlannedRun, attack: bool, progress: Progress) -> Run:
     progress(Preparing(planned_run.plan.method.name))
-    watch = planned_run.options.watch | ({self_attack.ROUND} if attack else set())
+    watch = planned_run.options.watch | ({self_attack.attacked_round(planned_run.plan)} if attack else set())
     return runner.prepare(
-        planned_run.plan, planned_run.dataset, planned_run.folder, replace(planned_run.options, watch=watch)
+        planned_run.plan,
+        planned_run.dataset,
+        planned_run.folder,
+        replace(planned_run.options, watch=watch),
+        lambda share: progress(Extracting(planned_run.plan.dataset, share)),
     )
 
 
@@ -163,13 +168,13 @@ def resumed(
     options.watch: rounds that the user names, of which those that are past must have been kept. attack: whether the
     run is to be attacked at its end, which must be possible.
     """
-    if store.there(folder / FEDERATION):
-        raise BadInput(f"out = {str(folder)!r}: is run by nodes; go on with `gradveil federate server --resume`")
+    if store.exists(folder / FEDERATION):
+        raise BadInput(f"out = {str(folder)!r}: is run by nodes; continue it with `gradveil federate server --resume`")
     plan = store.read_plan(folder)
     wanted = plan if rounds is None else replace(plan, rounds=rounds)
     refuse_unreached(options.watch, wanted)
     done = len(store.inspect(folder, plan).lines)
-    missed = sorted(t for t in options.watch if t < done and not store.there(store.watched_path(folder, t)))
+    missed = sorted(t for t in options.watch if t < done and not store.exists(store.watched_path(folder, t)))
     if missed:
         raise BadInput(f"watch = {missed[0]}: the run has done {done} rounds and kept no checkpoint of that one")
     if attack and plan.noise_source is NoiseSource.SECRET and done and not recording.recorded_rounds(folder):

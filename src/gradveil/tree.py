@@ -46,6 +46,11 @@ def weighted_sum(weights: Array, lot: Tree) -> Tree:
     return jax.tree.unflatten(shape, [jnp.tensordot(weights[:, m], a, 1) for m, a in enumerate(leaves)])
 
 
+def summed(lot: Tree, weights: Array) -> Tree:
+    """Sum the units of a lot, unit j weighted by weights[j] in all layers; a lot without layers stays so."""
+    return jax.tree.map(lambda a: jnp.tensordot(weights, a, 1), lot)
+
+
 def weigh(weights: Array, lot: Tree) -> Tree:
     """Scale unit j of layer m by weights[j, m], keeping the lot."""
     leaves, shape = jax.tree.flatten(lot)

@@ -9,6 +9,10 @@ UNSOUND_CLIP = "The clip declares that its bound is learned from private values,
 RAW_AT_SERVER = "The server adds the noise, so it sees every update without noise."
 RAW_COUNT = "The server receives the adaptive clip's counts without noise; noise is added only to their sum."
 RAW_IN_CLIENT = "Noise is added only after local training, so gradients inside a client are unprotected."
+NO_SUMS = (
+    "That only sums over clients are seen lowers nothing here: it is proven only for cohorts of a fixed size, batches "
+    "without a draw and one local step."
+)
 IN_MEMORY = (
     "Gradients without noise exist in the client's memory until they are summed; reading them there is not covered."
 )
@@ -37,6 +41,15 @@ PRESUMED = (
 CENTRAL_IS_NO_TARGET = (
     "that secret sampling of clients hides a single example is presumed, not proven; use central-visible, which is"
 )
+
+
+def summed(honest: int, cohort: int) -> str:
+    """Say whom a guarantee trusts that rests on the noise of several clients."""
+    return (
+        f"Holds while only the sum over a round's clients is seen, as secure aggregation would see to (gradveil does "
+        f"not encrypt updates), and while at least {honest} of {cohort} clients add their noise and keep it to "
+        "themselves."
+    )
 
 
 def trusted(parts: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from scipy.special import ndtr
@@ -31,9 +32,8 @@ def _smallest(releases: Sequence[Release], times: int) -> tuple[Release, ...]:
     rounds = releases[:times]
     sigmas = sorted(sigma for r in releases for sigma in r.sigmas)
     sizes = sorted((len(r.sigmas) for r in releases), reverse=True)[: len(rounds)]
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    cuts = [tuple(sigmas[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
-    return tuple(replace(r, sigmas=cut) for r, cut in zip(rounds, cuts, strict=True))
+    cuts = [tuple(sigmas[end - size : end]) for end, size in zip(accumulate(sizes), sizes, strict=True)]
+    return tuple(r if r.sigmas == cut else replace(r, sigmas=cut) for r, cut in zip(rounds, cuts, strict=True))
 
 
 def _cost(release: Release) -> float:
@@ -101,10 +101,31 @@ def _rate(release: Release) -> float:
 def one_round(release: Release, count: Release | None) -> tuple[Step, ...]:
     """Return one participation as the model shows it: noised batches, or an update under the noise on the mean."""
     if release.unit == "example":
-        return batches(release, count)
-    factor = math.sqrt(release.cohort) if release.surface == 1 and release.cohort_sampling == "fixed" else 1.0
+        alone = release.copies == 1 and count is None
+        return pooled(release, release.cohort) if alone and adds_up(release) else batches(release, count)
+    factor = math.sqrt(release.cohort) if adds_up(release) else 1.0
     extra = grouped(count.noise_multipliers, 1.0) if count is not None else ()
     return merged(grouped([z * factor for z in release.noise_multipliers], 1.0), extra)
+
+
+UNSAMPLED = ("fixed-pass", "whole")
+
+
+def adds_up(release: Release) -> bool:
+    """Whether the noise that clients draw adds up in the sum over their cohort, as it is seen there.
+
+    It does where the cohort has a known size, its sum is all that is learned, and what each client sends is its sum of
+    units plus Gaussian noise: whole updates, or examples of one local step (later steps start from noised parameters),
+    with nothing drawn.
+    """
+    one_sum = release.unit == "client" or (len(release.sigmas) == 1 and release.example_sampling in UNSAMPLED)
+    return release.surface > 0 and release.cohort_sampling == "fixed" and release.sum_only and one_sum
+
+
+def pooled(release: Release, clients: int) -> tuple[Step, ...]:
+    """Return one round as its sum shows it, under the noise of so many clients; c copies move it c times as far."""
+    copies = release.copies if release.unit == "example" else 1
+    return grouped([z * math.sqrt(clients) / copies for z in release.noise_multipliers], 1.0)
 
 
 @lru_cache(maxsize=4096)

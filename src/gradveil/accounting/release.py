@@ -17,12 +17,14 @@ class Release:
     draw, expected: how noise was drawn for the lot of n expected units ("each", "sum", "mean").
     capacity: the most units that a lot can hold; 0 if that is not known.
     client_size: how many records a client holds, 0 if that is not known.
-    share: each client draws 1 / sqrt(K) of the noise.
-    example_sampling, example_rate: "poisson", "fixed-pass" or "replacement", and B / |D_i|.
+    share: each client draws 1 / sqrt(H) of the noise, with H the clients that are honest and answer.
+    honest: H, 0 where all clients of a cohort are. sum_only: nothing but their noised sum is learned from a cohort.
+    example_sampling, example_rate: "poisson", "fixed-pass", "replacement" or "whole", and B / |D_i|.
     touches: batches of a round and client that can hold one record: L under sampling, the passes under a fixed pass.
     cohort_sampling, cohort_rate, cohort: "fixed" or "poisson", K / N, and K.
     copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot,
     or (`unsound_clip`) the bound on a unit was. trusted: parts of the user's own whose claims are taken as true.
+    stage: what was summed, "gradient", or the name of a preparation.
     """
 
     round: int
@@ -47,6 +49,14 @@ class Release:
     data_dependent: bool
     unsound_clip: bool = False
     trusted: tuple[str, ...] = ()
+    honest: int = 0
+    sum_only: bool = True
+    stage: str = "gradient"
+
+    @property
+    def pool(self) -> int:
+        """The clients of a round whose noise stays on its sum, whatever the others subtract."""
+        return self.honest or self.cohort
 
     @property
     def noise_multipliers(self) -> tuple[float, ...]:
@@ -58,5 +68,5 @@ class Release:
         if math.isinf(self.ratio) or self.ratio == 0:
             return (0.0,) * len(self.sigmas)
         scale = {"sum": 1.0, "each": math.sqrt(self.expected), "mean": self.expected}[self.draw]
-        shared = math.sqrt(self.cohort) if self.share else 1.0
+        shared = math.sqrt(self.pool) if self.share else 1.0
         return tuple(s * scale / (self.ratio * math.sqrt(self.layers) * shared) for s in self.sigmas)

@@ -2,6 +2,7 @@
 
 central          sees only the models of all rounds; whether a client participated stays secret (Poisson cohorts).
 central-visible  sees only the models, but can tell from them whether a client participated: other records show it.
+aggregate        sees only the sum over the cohort in every round, and the noise of clients that are not honest.
 server           honest but curious: sees every update with its client's name; batches are secret.
 type2-secret     also sees every local step's noised batch gradient; batches are secret.
 type2-known      also knows which records are in each batch, or sees every example's noised gradient.
@@ -19,7 +20,7 @@ from typing import NamedTuple
 
 from gradveil.accounting import caveats, guarantee, tight
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.participation import batches, beyond, one_round, remarks, whole_client, worst
+from gradveil.accounting.participation import adds_up, batches, beyond, one_round, pooled, remarks, whole_client, worst
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import grouped, merged, repeated
 
@@ -151,6 +152,33 @@ def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     return Loss(tight.pld(steps, delta, adjacency), remarks(first))
 
 
+def aggregate(ledger: Ledger, delta: float, adjacency: str) -> Loss:
+    """Compose the sums over cohorts, under the noise of their honest clients; never more than the server learns.
+
+    The sums are computed from what the server would see, so its epsilon holds here too.
+    """
+    known = server(ledger, delta, adjacency)
+    if not ledger.sums or not _pools(ledger):
+        said = (caveats.NO_SUMS,) if ledger.sums and math.isfinite(known.epsilon) else ()
+        return Loss(known.epsilon, (*known.caveats, *said))
+    first = ledger.sums[0]
+    epsilon = _epsilon_of_sums(ledger, delta, adjacency, honest=True)
+    if known.epsilon <= epsilon:
+        return known
+    return Loss(epsilon, (*known.caveats, caveats.summed(first.pool, first.cohort)))
+
+
+def _pools(ledger: Ledger) -> bool:
+    """Whether the noise of clients adds up in what every round shows."""
+    return not ledger.counts and all(map(adds_up, ledger.sums))
+
+
+def _epsilon_of_sums(ledger: Ledger, delta: float, adjacency: str, honest: bool) -> float:
+    """Compose the sums of the costliest rounds; every copy of a record may be in the same ones."""
+    rounds = worst(ledger.sums, ledger.participations)
+    return tight.pld(merged(*(pooled(r, r.pool if honest else r.cohort) for r in rounds)), delta, adjacency)
+
+
 def type2_secret(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """Account as for the server, whose bound already covers every iterate; noised examples reveal the batch."""
     if ledger.sums and ledger.sums[0].unit == "client":
@@ -206,8 +234,10 @@ def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss
     copies = first.copies if first.unit == "example" else 1
     epsilon = tight.pld_of_rounds(rounds, copies, first.cohort_rate, delta, adjacency, hidden)
     # The models show no more than a server sees if the client participates in every round.
-    server_epsilon = server(replace(ledger, participations=len(ledger.sums)), delta, adjacency).epsilon
-    return Loss(min(epsilon, server_epsilon), remarks(first) if first.unit == "example" else ())
+    always = replace(ledger, participations=len(ledger.sums))
+    known = [epsilon, server(always, delta, adjacency).epsilon]
+    known += [_epsilon_of_sums(always, delta, adjacency, honest=False)] if _pools(ledger) else []
+    return Loss(min(known), remarks(first) if first.unit == "example" else ())
 
 
 def client_server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -251,6 +281,7 @@ def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
 THREATS: dict[str, Threat] = {
     "central": central,
     "central-visible": central_visible,
+    "aggregate": aggregate,
     "server": server,
     "type2-secret": type2_secret,
     "type2-known": type2_known,

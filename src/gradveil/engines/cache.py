@@ -14,7 +14,7 @@ MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000
 
 
-def let_go_of_programs(limit: int = MOST_MAPS) -> bool:
+def drop_programs_if_many(limit: int = MOST_MAPS) -> bool:
     """Drop all compiled programs from memory if the process has more than `limit` memory maps; return whether."""
     if not MAPS.exists() or MAPS.read_bytes().count(b"\n") <= limit:
         return False

@@ -14,13 +14,14 @@ from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
 from gradveil.federation.plan import Plan
 
 _step = jax.jit(client.step, static_argnums=0)
+_prepare = jax.jit(client.prepare, static_argnums=0)
 
 
 class Serial:
     """Trains one client after another, one local step after another."""
 
     def __init__(self, plan: Plan, population: Population) -> None:
-        self._spec, self._population = ClientSpec.of(plan), population
+        self._plan, self._population = plan, population
 
     @property
     def clients_per_call(self) -> int:
@@ -37,13 +38,17 @@ class Serial:
     def _train_one(self, task: RoundTask, number: int) -> Report:
         pool, shard = self._population, self._population.shards[number]
         data = ClientData(jnp.asarray(pool.x), jnp.asarray(pool.y), jnp.asarray(shard), jnp.asarray(number))
-        progress = client.begin(self._spec, task)
-        for index in range(self._spec.steps):
-            progress = _step(self._spec, task, data, progress, jnp.asarray(index))
-        return client.finish(self._spec, task, data, progress)
+        spec = ClientSpec.of(self._plan, int(task.t))
+        if spec.stage is not None:
+            prepared: Report = _prepare(spec, task, data)
+            return prepared
+        progress = client.begin(spec, task)
+        for index in range(spec.steps):
+            progress = _step(spec, task, data, progress, jnp.asarray(index))
+        return client.finish(spec, task, data, progress)
 
     def _empty(self, task: RoundTask) -> Report:
-        return empty(self._spec, task, self._population)
+        return empty(ClientSpec.of(self._plan, int(task.t)), task, self._population)
 
 
 def empty(spec: ClientSpec, task: RoundTask, population: Population) -> Report:

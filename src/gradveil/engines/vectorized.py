@@ -54,10 +54,9 @@ class Vectorized:
         devices = tuple(jax.local_devices()[: execution.devices])
         mesh = Mesh(np.array(devices), (_AXIS,))
         everywhere = NamedSharding(mesh, PartitionSpec())
-        self._spec, self._population = ClientSpec.of(plan), population
+        self._plan, self._population, self._mesh = plan, population, mesh
         self._x, self._y = (jax.device_put(a, everywhere) for a in (population.x, population.y))
         self._chunk = _chunk(plan.cohort, len(devices), execution.chunk) * len(devices)
-        self._program = _program(self._spec, mesh)
 
     @property
     def clients_per_call(self) -> int:
@@ -68,14 +67,18 @@ class Vectorized:
         """Train the cohort chunk by chunk; the last chunk is filled up with clients whose reports are dropped."""
         clients = np.sort(cohort)
         if not len(clients):
-            return Reports(clients, *empty(self._spec, task, self._population))
+            return Reports(clients, *empty(self._spec(task), task, self._population))
         parts = [self._train_chunk(task, clients[i : i + self._chunk]) for i in range(0, len(clients), self._chunk)]
         stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
         return Reports(clients, *stacked)
 
+    def _spec(self, task: RoundTask) -> ClientSpec:
+        return ClientSpec.of(self._plan, int(task.t))
+
     def _train_chunk(self, task: RoundTask, clients: Array) -> Report:
         padded = np.resize(clients, self._chunk)
-        report = self._program(task, self._x, self._y, self._population.shards[padded], padded)
+        program = _program(self._spec(task), self._mesh)
+        report = program(task, self._x, self._y, self._population.shards[padded], padded)
         real: Report = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(clients)], report)
         return real
 
@@ -92,14 +95,16 @@ def _chunk(cohort: int, devices: int, wish: int) -> int:
 @lru_cache(maxsize=32)
 def _program(spec: ClientSpec, mesh: Mesh) -> Any:
     """Compile for a client's spec: task, pool, shards [chunk, size], client numbers [chunk] -> stacked Report."""
-    split, whole = PartitionSpec(_AXIS), PartitionSpec()
+    split, replicated = PartitionSpec(_AXIS), PartitionSpec()
 
     def cohort(task: RoundTask, x: jax.Array, y: jax.Array, shards: jax.Array, clients: jax.Array) -> Report:
-        def one(shard_and_client: tuple[jax.Array, jax.Array]) -> Report:
+        def train_client(shard_and_client: tuple[jax.Array, jax.Array]) -> Report:
             return client.train(spec, task, ClientData(x, y, *shard_and_client))
 
-        reports: Report = jax.lax.map(one, (shards, clients))
+        reports: Report = jax.lax.map(train_client, (shards, clients))
         return reports
 
-    spread = partial(jax.shard_map, mesh=mesh, in_specs=(whole, whole, whole, split, split), out_specs=split)
+    spread = partial(
+        jax.shard_map, mesh=mesh, in_specs=(replicated, replicated, replicated, split, split), out_specs=split
+    )
     return jax.jit(spread(cohort, check_vma=False))

@@ -10,8 +10,10 @@ from gradveil import keys, tree
 from gradveil.data.dataset import readable
 from gradveil.data.sampling import BatchIndices
 from gradveil.federation.messages import ClientSpec, Report, RoundTask
-from gradveil.models.gradients import batch_gradient, per_example_gradients
+from gradveil.models.gradients import batch_gradient, joined, per_example_gradients, trained
+from gradveil.models.regression import SoftmaxRegression
 from gradveil.privacy.sanitize import ClipMetrics, Crossing, cross
+from gradveil.privacy.sums import cross_sum, needs_no_units
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
@@ -48,10 +50,20 @@ class _Batch(NamedTuple):
 
 
 def train(spec: ClientSpec, task: RoundTask, data: ClientData) -> Report:
-    """Do the L local steps as one compiled loop."""
+    """Do the L local steps as one compiled loop, or the one of a preparation."""
+    if spec.stage is not None:
+        return prepare(spec, task, data)
     move = partial(step, spec, task, data)
     after, _ = jax.lax.scan(lambda p, index: (move(p, index), None), begin(spec, task), jnp.arange(spec.steps))
     return finish(spec, task, data, after)
+
+
+def prepare(spec: ClientSpec, task: RoundTask, data: ClientData) -> Report:
+    """Send the noised mean of the vectors of a preparation, over all examples of the client."""
+    index = jnp.asarray(0)
+    batch = _Batch(spec.batch, index, batch_indices(spec, task, data, index), _noise_key(task, data, index))
+    crossing = _cross_sum(spec, task, data, task.params, batch)
+    return Report(crossing.used, crossing.statistics, crossing.metrics)
 
 
 def begin(spec: ClientSpec, task: RoundTask) -> Progress:
@@ -74,8 +86,9 @@ def step(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progress, 
 def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress) -> Report:
     """Let the update cross the update surface: Delta W_i(t) = W_i(t)_L - W(t)."""
     method = spec.method(task)
-    update = tree.lot_of_one(tree.subtract(after.params, task.params))
-    sigma = task.sigmas[0] / jnp.sqrt(spec.cohort) if method.share else task.sigmas[0]
+    moved, start = (trained(spec.model, params) for params in (after.params, task.params))
+    update = tree.lot_of_one(tree.subtract(moved, start))
+    sigma = _own(spec, task.sigmas[0])
     key = keys.named(_client_key(task, data), "update")
     crossing = cross(Surface.UPDATE, method, update, jnp.ones(1), 1, sigma, task.clip_state, key)
     if method.acts(Surface.EXAMPLE):
@@ -108,10 +121,31 @@ def _observed(spec: ClientSpec, slots: int, task: RoundTask, data: ClientData, p
 
 def _cross_examples(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree, batch: _Batch) -> Crossing:
     """Let the gradients of a batch, a lot with leaves [slots, ...], cross the example surface; nothing else does."""
-    gradients = per_example_gradients(spec.model, params, *_examples(data, batch))
-    sigma = task.sigmas[batch.step]
+    lot = lot_of(spec, params, *_examples(data, batch))
+    sigma = _own(spec, task.sigmas[batch.step])
     method = spec.method(task)
-    return cross(Surface.EXAMPLE, method, gradients, batch.mask, spec.batch, sigma, task.clip_state, batch.key)
+    return cross(Surface.EXAMPLE, method, lot, batch.mask, spec.batch, sigma, task.clip_state, batch.key)
+
+
+def lot_of(spec: ClientSpec, params: Tree, x: Array, y: Array) -> Tree:
+    """Return the units of a round: gradients, or the vectors of its preparation, a lot with leaves [n, ...]."""
+    if spec.stage is not None and isinstance(spec.model, SoftmaxRegression):
+        return spec.model.vectors(params, x, spec.stage)
+    return per_example_gradients(spec.model, params, x, y)
+
+
+def _cross_sum(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree, batch: _Batch) -> Crossing:
+    """Let the units of a linear model cross the example surface as one sum; the result is that of the lot."""
+    if not isinstance(spec.model, SoftmaxRegression):
+        raise TypeError(f"{spec.model}: only a linear model sums its units without making them")
+    norms, summed = spec.model.sums(params, *_examples(data, batch), spec.stage)
+    sigma = _own(spec, task.sigmas[batch.step])
+    return cross_sum(spec.method(task), norms, summed, spec.batch, sigma, task.clip_state, batch.key)
+
+
+def _own(spec: ClientSpec, sigma: Array) -> Array:
+    """Return the noise scale that one client draws with: sigma, or its share of it."""
+    return sigma / jnp.sqrt(spec.honest) if spec.static.share else sigma
 
 
 def _descend(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progress, batch: _Batch) -> Progress:
@@ -119,14 +153,20 @@ def _descend(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progre
     method = spec.method(task)
     if not method.acts(Surface.EXAMPLE):
         gradient = batch_gradient(spec.model, before.params, *_examples(data, batch), batch.mask / spec.batch)
-        return before._replace(params=tree.add_scaled(before.params, gradient, -task.learning_rate))
-    crossing = _cross_examples(spec, task, data, before.params, batch)
+        return before._replace(params=_moved(spec, before.params, gradient, -task.learning_rate))
+    linear = isinstance(spec.model, SoftmaxRegression) and spec.sampling.fixed_size and needs_no_units(method)
+    crossing = (_cross_sum if linear else _cross_examples)(spec, task, data, before.params, batch)
     first_only = jnp.where(batch.step == 0, 1.0, 0.0) if method.clip.once_a_round else 1.0
     return Progress(
-        tree.add_scaled(before.params, crossing.used, -task.learning_rate),
+        _moved(spec, before.params, crossing.used, -task.learning_rate),
         tree.add_scaled(before.statistics, crossing.statistics, first_only),
         ClipMetrics(*(a + b for a, b in zip(before.metrics, crossing.metrics, strict=True))),
     )
+
+
+def _moved(spec: ClientSpec, params: Tree, direction: Tree, factor: Array | float) -> Tree:
+    """Move the trained parameters."""
+    return joined(spec.model, params, tree.add_scaled(trained(spec.model, params), direction, factor))
 
 
 def _examples(data: ClientData, batch: _Batch) -> tuple[Array, Array]:
@@ -148,9 +188,11 @@ def _no_statistics(spec: ClientSpec, task: RoundTask) -> Tree:
     if not method.acts(Surface.EXAMPLE):
         return ()
 
+    start = trained(spec.model, task.params)
+
     def collected(params: Tree) -> Tree:
         lot = tree.lot_of_one(params)
         sigma = task.sigmas[0]
         return cross(Surface.EXAMPLE, method, lot, jnp.ones(1), spec.batch, sigma, task.clip_state, task.key).statistics
 
-    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(collected, task.params))
+    return jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(collected, start))

@@ -24,14 +24,12 @@ from gradveil.federation.messages import ClientSpec, RoundTask, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
 from gradveil.keys import Keys
-from gradveil.models.gradients import batch_gradient, per_example_gradients
+from gradveil.models.gradients import trained
 from gradveil.privacy.clip import NormStats
 from gradveil.privacy.draw import Draw
-from gradveil.privacy.method import TracedMethod, combine, split_static
-from gradveil.privacy.prune import Keep
-from gradveil.privacy.sanitize import cross, unnoised
+from gradveil.privacy.sanitize import cross
 from gradveil.surface import Surface
-from gradveil.tree import Array, Tree
+from gradveil.tree import Tree
 
 Host = np.ndarray[Any, Any]
 VIEWS = {
@@ -82,68 +80,8 @@ class Read(NamedTuple):
     rows: Host
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """The public mechanism as a function: what a tap would have read of examples, had no noise been drawn."""
-
-    spec: ClientSpec
-    dynamic: tuple[float, ...]
-    learning_rate: float
-    tap: Tap
-
-    @staticmethod
-    def of(plan: Plan, tap: Tap) -> "Replay":
-        """Take from a plan what is public about it."""
-        return Replay(ClientSpec.of(plan), split_static(plan.method)[1], plan.learning_rate, tap)
-
-    def __call__(self, params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:
-        """Return the reading without noise for examples [L B, ...] and labels [L B], in the order of their use.
-
-        Batches of varying size may have more or fewer than B of them, and a label below 0 marks padding; sums are
-        divided by the public B as in training.
-        """
-        method = combine(self.spec.static, self.dynamic)._replace(prune=Keep())
-        if self.tap.surface is Surface.EXAMPLE:
-            hidden = self.tap.view == "in_memory"
-            return self._batch(method, params, clip_state, x, y, 1 if self.tap.single else self.spec.batch, hidden)
-        steps = self.spec.steps
-        lots = jax.tree.map(lambda a: a.reshape(steps, a.shape[0] // steps, *a.shape[1:]), (x, y))
-
-        def step(at: Tree, lot: tuple[Array, Array]) -> tuple[Tree, None]:
-            mean = self._batch(method, at, clip_state, *lot, self.spec.batch)
-            return tree.add_scaled(at, mean, -self.learning_rate), None
-
-        after, _ = jax.lax.scan(step, params, lots)
-        update = _through(Surface.UPDATE, method, tree.subtract(after, params), clip_state)
-        if self.tap.surface is Surface.SERVER and self.tap.view == "released":
-            update = _through(Surface.SERVER, method, update, clip_state)
-        return _as_gradient(update, self.learning_rate, steps)
-
-    def _batch(
-        self,
-        method: TracedMethod,
-        params: Tree,
-        clip_state: Tree,
-        x: Array,
-        y: Array,
-        expected: float,
-        hidden: bool = False,
-    ) -> Tree:
-        mask, labels = jnp.where(y < 0, 0.0, 1.0), jnp.maximum(y, 0)
-        if hidden or not method.acts(Surface.EXAMPLE):
-            return batch_gradient(self.spec.model, params, x, labels, mask / expected)
-        lot = per_example_gradients(self.spec.model, params, x, labels)
-        return unnoised(method, lot, mask, expected, clip_state)
-
-
-def _through(surface: Surface, method: TracedMethod, update: Tree, clip_state: Tree) -> Tree:
-    """Return one update after a surface, clipped if the method acts there."""
-    if not method.acts(surface):
-        return update
-    return unnoised(method, tree.lot_of_one(update), jnp.ones(1), 1, clip_state)
-
-
-def _as_gradient(update: Tree, learning_rate: float, steps: int) -> Tree:
+def as_gradient(update: Tree, learning_rate: float, steps: int) -> Tree:
+    """Return an update of some steps in the units of a gradient: divided by -lr L."""
     return jax.tree.map(lambda u: -u / (learning_rate * steps), update)
 
 
@@ -153,6 +91,11 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
     After the last round of a plan, one more round with the last noise scale is read.
     """
     t = min(state.round, plan.rounds - 1)
+    if (stage := plan.stage(t)) is not None:
+        raise BadInput(
+            f"round = {t}: releases the noised {stage.name} of the features and no gradient; the first round with "
+            f"gradients is {len(plan.preparation)}"
+        )
     task = task_for(plan, t, state.params, state.clip_state, keys.named(roots.private, "round", state.round))
     data = ClientData(*map(jnp.asarray, (population.x, population.y, population.shards[number], np.int32(number))))
     spec = ClientSpec.of(plan)
@@ -160,7 +103,8 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
         params, gradient, rows = _at_example(spec, task, data, step, tap)
     else:
         params, gradient, rows = _at_update(spec, task, data, tap)
-    return Read(params, state.clip_state, gradient, noise(plan, t, tap, params, state.clip_state, step), rows)
+    std = noise(plan, t, tap, trained(plan.model, params), state.clip_state, step)
+    return Read(params, state.clip_state, gradient, std, rows)
 
 
 _train = partial(jax.jit, static_argnums=0)(client.train)
@@ -191,7 +135,7 @@ def _at_update(spec: ClientSpec, task: RoundTask, data: ClientData, tap: Tap) ->
         lot = tree.lot_of_one(update)
         update = cross(Surface.SERVER, method, lot, jnp.ones(1), 1, task.sigmas[0], task.clip_state, key).used
     rows = np.concatenate([_rows(spec, task, data, step) for step in range(spec.steps)])
-    return task.params, _as_gradient(update, float(task.learning_rate), spec.steps), rows
+    return task.params, as_gradient(update, float(task.learning_rate), spec.steps), rows
 
 
 def _rows(spec: ClientSpec, task: RoundTask, data: ClientData, step: int) -> Host:
@@ -202,7 +146,7 @@ def _rows(spec: ClientSpec, task: RoundTask, data: ClientData, step: int) -> Hos
 
 
 def noise(plan: Plan, t: int, tap: Tap, params: Tree, clip_state: Tree, step: int = 0) -> Tree:
-    """Return the standard deviation of the noise on a reading of round t, a scalar or an array a layer.
+    """Return the standard deviation of the noise on a reading of round t, a scalar or an array a trained layer.
 
     Noise of L local steps adds up in an update to sqrt(sum_l std_l^2) / L in the units of their mean gradient; that
     later steps start from noised parameters is left out.
@@ -226,12 +170,12 @@ def _adds_noise(plan: Plan, tap: Tap) -> bool:
 def _scalar_noise(plan: Plan, t: int, tap: Tap, step: int) -> float:
     """Return the noise on the reading in units of S."""
     method, sigmas = plan.method, plan.sigmas()[t]
+    share = 1 / math.sqrt(plan.honest) if method.share else 1.0
     if method.surface is not Surface.EXAMPLE:
-        share = 1 / math.sqrt(plan.cohort) if method.share else 1.0
         return float(sigmas[0]) * share / (plan.learning_rate * plan.local_steps)
     if tap.single:
-        return float(sigmas[step])
-    part = method.draw.std_factor(plan.batch)
+        return float(sigmas[step]) * share
+    part = method.draw.std_factor(plan.batch) * share
     if tap.surface is Surface.EXAMPLE:
         return float(sigmas[step]) * part
     return float(np.sqrt(np.sum(np.square(sigmas)))) * part / plan.local_steps

@@ -7,9 +7,13 @@ import jax
 from gradveil.accounting.release import Release
 from gradveil.data.sampling import FixedPass
 from gradveil.federation.plan import Plan
+from gradveil.models.gradients import trained
 from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.inspection import own_parts
+from gradveil.privacy.method import Method
 from gradveil.privacy.sensitivity import ClipBound, Fixed
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 
@@ -20,8 +24,8 @@ def layer_count(plan: Plan, shape: tuple[int, ...], classes: int) -> int:
 
 
 def shape_of(plan: Plan, shape: tuple[int, ...], classes: int) -> Tree:
-    """Return the shapes of the plan's parameters without drawing them."""
-    return jax.eval_shape(lambda: plan.model.init(jax.random.key(0), shape, classes))
+    """Return the shapes of the parameters that gradients move, without drawing them."""
+    return jax.eval_shape(lambda: trained(plan.model, plan.model.init(jax.random.key(0), shape, classes)))
 
 
 def releases(plan: Plan, t: int, layers: int, copies: int, replies: int | None = None) -> tuple[Release, ...]:
@@ -29,22 +33,22 @@ def releases(plan: Plan, t: int, layers: int, copies: int, replies: int | None =
 
     replies: the least number of clients that reply, where clients can fail to; the whole cohort by default.
     """
-    cohort = plan.cohort if replies is None else replies
-    example = plan.method.surface is Surface.EXAMPLE
+    cohort, method, stage = plan.cohort if replies is None else replies, plan.method_at(t), plan.stage(t)
+    example = method.surface is Surface.EXAMPLE
     sigmas = plan.sigmas()[t]
     main = Release(
         round=t,
-        surface=int(plan.method.surface),
+        surface=int(method.surface),
         unit="example" if example else "client",
         part="sum",
         sigmas=tuple(map(float, sigmas if example else sigmas[:1])),
-        ratio=_ratio(plan),
-        layers=1 if plan.method.clip.joint else layers,
-        draw=plan.method.draw.value,
+        ratio=_ratio(method),
+        layers=1 if method.clip.joint else layers,
+        draw=method.draw.value,
         expected=float(_expected(plan, cohort)),
         capacity=plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else _expected(plan, cohort),
         client_size=plan.client_size,
-        share=plan.method.share,
+        share=method.share,
         example_sampling=plan.sampling.name,
         example_rate=plan.batch / plan.client_size,
         touches=touches(plan),
@@ -52,28 +56,37 @@ def releases(plan: Plan, t: int, layers: int, copies: int, replies: int | None =
         cohort_rate=plan.cohort / plan.clients,
         cohort=cohort,
         copies=copies,
-        data_dependent=plan.method.sensitivity.data_dependent or not plan.method.clip.sound,
-        unsound_clip=not plan.method.clip.sound,
-        trusted=own_parts(plan.method),
+        data_dependent=method.sensitivity.data_dependent or not method.clip.sound,
+        unsound_clip=not method.clip.sound,
+        trusted=own_parts(method),
+        honest=_honest(plan, cohort),
+        # AdaClip learns from the square of every client's update, which their sum does not show; of others who knows.
+        sum_only=isinstance(plan.method.clip, Unclipped | PerLayer | Flat | OwnNorm | Quantile | Slack),
+        stage="gradient" if stage is None else stage.name,
     )
-    return (main, *_count(plan, main))
+    return (main, *_count(method, main))
 
 
-def _count(plan: Plan, main: Release) -> tuple[Release, ...]:
+def _honest(plan: Plan, cohort: int) -> int:
+    """Return H: for shared noise that of the plan, which its parts are made for; else of those that reply."""
+    return plan.honest if plan.method.share else math.ceil((plan.method.honest or 1.0) * cohort - 1e-9)
+
+
+def _count(method: Method, main: Release) -> tuple[Release, ...]:
     """Return the release of a quantile clip's count: a unit moves it by 1/2, so z is twice its noise."""
-    clip = plan.method.clip
+    clip = method.clip
     if not isinstance(clip, Quantile):
         return ()
-    units = main.cohort * plan.batch if main.unit == "example" else main.cohort
+    units = main.cohort * main.expected if main.unit == "example" else main.cohort
     noise = clip.count_noise * units
     changes = {"part": "count", "sigmas": (2 * noise,), "ratio": 1.0, "layers": 1, "draw": "sum", "share": False}
     fields = {name: getattr(main, name) for name in Release.__dataclass_fields__}
     return (Release(**(fields | changes | {"touches": 1, "surface": int(Surface.SERVER), "data_dependent": False})),)
 
 
-def _ratio(plan: Plan) -> float:
+def _ratio(method: Method) -> float:
     """Return C / S where S is public; 0 stands for a private S, whose releases carry `data_dependent`."""
-    sensitivity, clip = plan.method.sensitivity, plan.method.clip
+    sensitivity, clip = method.sensitivity, method.clip
     if isinstance(sensitivity, ClipBound):
         return 1.0
     bound = next((getattr(clip, name) for name in ("c", "radius", "high") if hasattr(clip, name)), math.inf)

@@ -11,11 +11,13 @@ import jax
 import numpy as np
 
 from gradveil.federation.plan import Plan
+from gradveil.models.gradients import trained
 from gradveil.privacy.adaptive import AdaClip, Quantile
 from gradveil.privacy.clip import Unclipped
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.prune import Dssgd
 from gradveil.privacy.sensitivity import ClipBound, Fixed
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 
 FAILURE = 1e-12
@@ -49,6 +51,9 @@ def update_limit(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
     of Hsu, Kakade and Zhang (2012). Infinity where nothing bounds a unit before it is sent, as for plain averaging and
     for Fed-SDP, whose server clips what arrives.
     """
+    if (stage := plan.stage(t)) is not None:
+        return _prepared_limit(plan, t, stage.length(len(params[-1]) - 1))  # W has a row for the bias
+    params = trained(plan.model, params)
     if plan.method.surface is Surface.SERVER or math.isinf(_largest_unit(plan, params, clip_state)):
         return math.inf
     example = plan.method.surface is Surface.EXAMPLE
@@ -56,14 +61,25 @@ def update_limit(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
     return limit + plan.local_steps * _ROUNDING * (_norm(params) + limit)
 
 
+def _prepared_limit(plan: Plan, t: int, length: int) -> float:
+    """Return the limit for the noised mean of a preparation's vectors, each of norm 1 at most."""
+    noise = float(plan.sigmas()[t, 0]) / plan.batch / (math.sqrt(plan.honest) if plan.method.share else 1.0)
+    return (1 + noise * (math.sqrt(length) + math.sqrt(2 * math.log(1 / FAILURE)))) * (1 + SLACK)
+
+
 def statistics_fault(
     plan: Plan, t: int, params: Any, clip_state: Any, statistics: tuple[np.ndarray[Any, Any], ...]
 ) -> str | None:
     """Return why clip statistics, leaves [k, ...], cannot come from an honest client; None if they can."""
     clip, example = plan.method.clip, plan.method.surface is Surface.EXAMPLE
+    if plan.stage(t) is not None:
+        return None
+    params = trained(plan.model, params)
     if isinstance(clip, Quantile):
         limit = _capacity(plan) / 2
         return None if all((np.abs(n) <= limit).all() for n in statistics) else f"a count is above the limit {limit:g}"
+    if isinstance(clip, Slack) and plan.method.surface is not Surface.SERVER:
+        return _slots_fault(plan, t, *statistics)
     if not isinstance(clip, AdaClip) or plan.method.surface is Surface.SERVER:
         return None
     steps, space = plan.local_steps if example else 1, _space(plan, params, clip_state)
@@ -75,6 +91,20 @@ def statistics_fault(
         if (norms(leaves) > limit).any():
             return f"clip statistics have norm {norms(leaves).max():.3g}, above the limit {limit:.3g}"
     return None if (statistics[-1] == steps).all() else f"clip statistics are not of {steps} steps"
+
+
+def _slots_fault(plan: Plan, t: int, *statistics: np.ndarray[Any, Any]) -> str | None:
+    """Return why the slots of units cannot be honest: too large, or the public noise and count are not the plan's."""
+    (slots, variance, count), example = statistics, plan.method.surface is Surface.EXAMPLE
+    n, capacity, steps = (plan.batch, _capacity(plan), plan.local_steps) if example else (1, 1, 1)
+    noise = _noise(plan, t, n, capacity, 1.0)
+    units = steps * capacity / n * math.sqrt(slots.shape[1])
+    limit = (units + noise * (math.sqrt(slots[0].size) + math.sqrt(2 * math.log(1 / FAILURE)))) * (1 + SLACK)
+    if not (norms((slots,)) <= limit).all():
+        return f"clip statistics have norm {norms((slots,)).max():.3g}, above the limit {limit:.3g}"
+    if not (np.abs(variance - _noise(plan, t, n, n, 1.0) ** 2) <= SLACK * noise**2).all():
+        return "clip statistics do not have the plan's noise"
+    return None if (count == steps).all() else f"clip statistics are not of {steps} steps"
 
 
 def norms(update: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
@@ -105,10 +135,11 @@ def _noise(plan: Plan, t: int, n: int, capacity: int, sensitivity: float) -> flo
     sigmas = plan.sigmas()[t]
     if not sigmas.any():
         return 0.0
+    share = math.sqrt(plan.honest) if plan.method.share else 1.0
     if plan.method.surface is Surface.UPDATE:
-        return float(sigmas[0]) * sensitivity / (math.sqrt(plan.cohort) if plan.method.share else 1.0)
+        return float(sigmas[0]) * sensitivity / share
     drawn = {Draw.SUM: 1 / n, Draw.EACH: math.sqrt(capacity) / n, Draw.MEAN: 1.0}[plan.method.draw]
-    return float(np.sqrt(np.square(sigmas).sum())) * sensitivity * drawn
+    return float(np.sqrt(np.square(sigmas).sum())) * sensitivity * drawn / share
 
 
 def _largest_unit(plan: Plan, params: Any, clip_state: Any) -> float:

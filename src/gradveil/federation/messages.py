@@ -9,6 +9,7 @@ import numpy as np
 from gradveil.data.sampling import Sampling
 from gradveil.federation.plan import Plan
 from gradveil.models.networks import Model
+from gradveil.models.preparation import Preparation
 from gradveil.privacy.method import StaticMethod, TracedMethod, combine, split_static
 from gradveil.privacy.sanitize import ClipMetrics
 from gradveil.tree import Array, Tree
@@ -16,7 +17,10 @@ from gradveil.tree import Array, Tree
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """The part of a plan that decides a client's compiled program. Hashable; numbers come in the RoundTask."""
+    """The part of a plan that decides a client's compiled program. Hashable; numbers come in the RoundTask.
+
+    honest: H, among whom shared noise is split. stage: the preparation that the round is, None for gradients.
+    """
 
     model: Model
     static: StaticMethod
@@ -25,13 +29,24 @@ class ClientSpec:
     steps: int
     size: int
     cohort: int
+    honest: int
+    stage: Preparation | None = None
 
     @staticmethod
-    def of(plan: Plan) -> "ClientSpec":
-        """Take from a plan what is compiled."""
-        static, _ = split_static(plan.method)
+    def of(plan: Plan, t: int | None = None) -> "ClientSpec":
+        """Take from a plan what is compiled for round t; by default for a round of gradients."""
+        at = plan.rounds if t is None else t
+        static, _ = split_static(plan.method_at(at))
         return ClientSpec(
-            plan.model, static, plan.sampling, plan.batch, plan.local_steps, plan.client_size, plan.cohort
+            plan.model,
+            static,
+            plan.sampling,
+            plan.batch,
+            plan.local_steps,
+            plan.client_size,
+            plan.cohort,
+            plan.honest,
+            plan.stage(at),
         )
 
     def method(self, task: "RoundTask") -> TracedMethod:
@@ -56,7 +71,10 @@ class RoundTask(NamedTuple):
 
 
 class Report(NamedTuple):
-    """One client's reply: its update W_L - W_0 as released, the clip's statistics and the metrics of its crossings."""
+    """One client's reply: its update W_L - W_0 as released, the clip's statistics and the metrics of its crossings.
+
+    In a preparation round the update is the noised mean of the client's vectors.
+    """
 
     update: Tree
     statistics: Tree
@@ -78,7 +96,7 @@ class Reports(NamedTuple):
 
 def task_for(plan: Plan, t: int, params: Tree, clip_state: Tree, key: Array) -> RoundTask:
     """Return the task of round t."""
-    _, dynamic = split_static(plan.method)
+    _, dynamic = split_static(plan.method_at(t))
     return RoundTask(
         t=jnp.int32(t),
         params=params,

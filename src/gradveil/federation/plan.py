@@ -1,7 +1,7 @@
 """A plan: everything that decides a result, and nothing else."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -9,13 +9,19 @@ import numpy as np
 
 from gradveil.accounting.threats import THREATS
 from gradveil.data.partition import PARTITIONS, Partition, TwoShards
-from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling
+from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
 from gradveil.errors import BadInput, quoted
+from gradveil.federation.server_side import ServerSide
 from gradveil.fields import real, settle, whole
 from gradveil.keys import LARGEST_SEED
+from gradveil.models.features.description import Features
 from gradveil.models.networks import MODELS, Cnn, Model
+from gradveil.models.preparation import Preparation
+from gradveil.privacy.clip import Flat
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Method
+from gradveil.privacy.prune import Keep
+from gradveil.privacy.sensitivity import ClipBound
 from gradveil.surface import Surface
 
 ACCOUNTANTS = ("pld", "paper-moments")
@@ -33,7 +39,7 @@ LARGEST_DELTA = 0.01
 def delta_of(delta: float) -> float:
     """Return delta if an accountant can work with it; BadInput otherwise."""
     if not 0 < delta < 1:
-        raise BadInput(f"delta = {delta}: must lie between 0 and 1")
+        raise BadInput(f"delta = {delta}: must be between 0 and 1")
     if delta > LARGEST_DELTA:
         raise BadInput(f"delta = {delta}: must be at most {LARGEST_DELTA:g}; a larger one guarantees little")
     if delta < LEAST_DELTA:
@@ -60,7 +66,8 @@ class Plan:
     MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
     before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
-    repeated.
+    repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
+    model reads in place of the examples.
     """
 
     dataset: str
@@ -86,6 +93,8 @@ class Plan:
     accountant: str = "pld"
     threat_model: str = "server"
     minimum_cohort: int | None = None
+    server_side: ServerSide | None = None
+    features: Features | None = None
 
     def __post_init__(self) -> None:
         settle(self)
@@ -95,11 +104,13 @@ class Plan:
             whole(name, getattr(self, name))
         self._check_size()
         self._check_numbers()
-        for name, known in (("accountant", ACCOUNTANTS), ("threat_model", tuple(THREATS))):
-            if getattr(self, name) not in known:
-                raise BadInput(f"{name} = {quoted(getattr(self, name))}: must be one of {', '.join(known)}")
+        for name, allowed in (("accountant", ACCOUNTANTS), ("threat_model", tuple(THREATS))):
+            if getattr(self, name) not in allowed:
+                raise BadInput(f"{name} = {quoted(getattr(self, name))}: must be one of {', '.join(allowed)}")
         self.sampling.check(self.client_size, self.batch)
         self._check_draw()
+        self._check_share()
+        self._check_preparation()
         self.sigmas()
 
     def _check_size(self) -> None:
@@ -115,10 +126,10 @@ class Plan:
         if self.cohort > self.clients:
             raise BadInput(f"cohort = {self.cohort}: must be at most clients = {self.clients}")
         if self.minimum_cohort is not None and not 1 <= self.minimum_cohort <= self.cohort:
-            raise BadInput(f"minimum_cohort = {self.minimum_cohort}: must lie between 1 and cohort = {self.cohort}")
+            raise BadInput(f"minimum_cohort = {self.minimum_cohort}: must be between 1 and cohort = {self.cohort}")
         real("learning_rate", self.learning_rate)
         if not 0 <= self.seed <= LARGEST_SEED:
-            raise BadInput(f"seed = {self.seed}: must lie between 0 and {LARGEST_SEED}")
+            raise BadInput(f"seed = {self.seed}: must be between 0 and {LARGEST_SEED}")
         delta_of(self.delta)
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
             raise BadInput(f"target_accuracy = {self.target_accuracy}: must be above 0 and at most 1")
@@ -135,15 +146,75 @@ class Plan:
                 "draw = each: needs lots of a fixed size; otherwise the noise reveals how many units there are"
             )
 
+    def _check_share(self) -> None:
+        """Refuse to share the noise of examples where it would not add up: over several steps, or random batches."""
+        if not self.method.share or self.method.surface is not Surface.EXAMPLE:
+            return
+        if self.local_steps > 1 or not self.sampling.fixed_size:
+            raise BadInput(
+                "share = true: the noise of examples adds up over clients only in one local step of batches of a fixed "
+                f"size, not in local_steps = {self.local_steps} of {self.sampling.name} batches"
+            )
+
+    def _check_preparation(self) -> None:
+        stages = self.preparation
+        if not stages:
+            return
+        if self.rounds <= len(stages):
+            raise BadInput(f"rounds = {self.rounds}: must be above the {len(stages)} that prepare the model")
+        if math.fsum(stage.share**2 for stage in stages) >= 1:
+            raise BadInput(
+                f"share = {', '.join(f'{s.share:g}' for s in stages)}: the squares of what preparation may spend must "
+                "add up to less than 1"
+            )
+        if self.method.surface is not Surface.EXAMPLE or self.local_steps > 1 or not isinstance(self.sampling, Whole):
+            raise BadInput(
+                "model: its preparation needs a method that noises examples, one local step and whole batches; "
+                f"not {self.method.name}, {self.local_steps} and {self.sampling.name}"
+            )
+
+    @property
+    def preparation(self) -> tuple[Preparation, ...]:
+        """The first rounds, which learn what the model holds fixed afterwards; they are among the T rounds."""
+        return getattr(self.model, "preparation", ())
+
+    def stage(self, t: int) -> Preparation | None:
+        """Return the preparation that round t is, None for a round of gradients."""
+        return self.preparation[t] if 0 <= t < len(self.preparation) else None
+
+    def method_at(self, t: int) -> Method:
+        """Return the method of round t: vectors of a preparation have norm at most 1, and are clipped to that."""
+        if self.stage(t) is None:
+            return self.method
+        return replace(self.method, prune=Keep(), clip=Flat(1.0), sensitivity=ClipBound(), draw=Draw.SUM)
+
+    @property
+    def honest(self) -> int:
+        """H, the clients of a cohort that are honest and answer."""
+        return math.ceil((self.method.honest or 1.0) * self.cohort - 1e-9)
+
     def minimum_replies(self, sampled: int) -> int:
         """Return how many of the sampled clients must reply.
 
-        Where each client adds a share of the noise, all must: with fewer, the sum would have too little noise.
+        Where each client adds a share of the noise, as many as its parts are made for: with fewer, the sum would have
+        too little noise.
         """
         if self.method.share:
-            return sampled
+            return math.ceil((self.method.honest or 1.0) * sampled - 1e-9)
         return min(sampled, self.minimum_cohort or -(-self.cohort // 2))
 
     def sigmas(self) -> np.ndarray[Any, Any]:
-        """Return sigma for every round and local step, float64 [T, L]."""
-        return self.method.noise.sigmas(self.rounds, self.local_steps)
+        """Return sigma for every round and local step, float64 [T, L].
+
+        The noise schedule is that of the gradients. A preparation of share s gets the noise with which
+        mu_s = s mu, where mu^2 = sum_s mu_s^2 + sum 1 / sigma^2 over the gradients is that of the whole run.
+        """
+        stages = self.preparation
+        gradients = self.method.noise.sigmas(self.rounds - len(stages), self.local_steps)
+        if not stages:
+            return gradients
+        if not gradients.all():
+            return np.concatenate([np.zeros((len(stages), self.local_steps)), gradients])
+        left = 1 - math.fsum(stage.share**2 for stage in stages)
+        mu = math.sqrt(float(np.sum(gradients**-2.0)) / left)
+        return np.concatenate([[[1 / (stage.share * mu)] for stage in stages], gradients])

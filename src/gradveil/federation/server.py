@@ -1,5 +1,6 @@
 """The server of Algorithm 1: it initializes the model and applies a cohort's reports."""
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,7 +14,9 @@ from gradveil.data.sampling import CohortSampling
 from gradveil.errors import RunFailed
 from gradveil.federation.messages import ClientSpec, Reports, RoundTask
 from gradveil.federation.plan import Plan
+from gradveil.federation.server_side import ServerSide, averaged, started
 from gradveil.keys import Keys
+from gradveil.models.gradients import joined, trained
 from gradveil.privacy.sanitize import ClipMetrics, cross
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
@@ -22,40 +25,72 @@ from gradveil.tree import Array, Tree
 class Diverged(RunFailed):
     """An update or the model is no longer finite; the last good state is the one before this round."""
 
-    def __init__(self, t: int, what: str) -> None:
+    def __init__(self, t: int, quantity: str) -> None:
         super().__init__(
-            f"round {t}: the run diverged, {what} is not finite (NaN or infinity); lower the learning rate or the "
+            f"round {t}: the run diverged, {quantity} is not finite (NaN or infinity); lower the learning rate or the "
             "noise scale, or clip at a smaller bound"
         )
         self.round = t
 
 
 class State(NamedTuple):
-    """A run before round t: that number, W(t), the clip's state, and how often each client participated [N]."""
+    """A run before round t: that number, W(t), the clip's state, and how often each client participated [N].
+
+    server_state: what `plan.server_side` remembers; empty without one.
+    """
 
     round: int
     params: Tree
     clip_state: Tree
     participations: np.ndarray[Any, Any]
+    server_state: Tree = ()
 
 
 def init(plan: Plan, shape: tuple[int, ...], classes: int, roots: Keys) -> State:
     """Draw W(0) and the clip's first state."""
     params = plan.model.init(keys.named(roots.public, "init"), shape, classes)
-    return State(0, params, plan.method.clip.init(params), np.zeros(plan.clients, np.int32))
+    weights = trained(plan.model, params)
+    clip_state, server_state = plan.method.clip.init(weights), started(plan.server_side, weights)
+    return State(0, params, clip_state, np.zeros(plan.clients, np.int32), server_state)
+
+
+def model_of(plan: Plan, state: State) -> Tree:
+    """Return the parameters to evaluate and keep."""
+    if plan.server_side is None:
+        return state.params
+    weights = averaged(plan.server_side, trained(plan.model, state.params), state.server_state)
+    return joined(plan.model, state.params, weights)
 
 
 def absorb(plan: Plan, task: RoundTask, state: State, reports: Reports) -> tuple[State, ClipMetrics]:
     """Let the updates cross the server surface: W(t+1) <- W(t) + their mean; then update the clip's state.
 
+    After a preparation round, what it learned from their mean takes its place among the parameters instead.
+
     A cohort of fixed size is averaged over those that arrived; a Poisson cohort over its expected size.
     """
     _refuse_unless_finite(state, reports)
     arrived = jax.tree.map(jnp.asarray, (reports.update, reports.statistics, reports.metrics))
-    params, clip_state, metrics = _absorb(_spec(plan, len(reports.clients)), task, *arrived)
+    spec = _spec(plan, len(reports.clients), state.round)
+    moved, clip_state, metrics = _absorb(spec, task, *arrived)
+    params, server_state = moved, state.server_state
+    if spec.stage is not None:
+        params = _prepared(plan, spec, state, moved)
+    elif plan.server_side is not None:
+        params, server_state = _stepped(plan, plan.server_side, state, moved)
     if not bool(jnp.all(tree.is_finite(tree.lot_of_one(params)))):
         raise Diverged(state.round, "the model")
-    return counted(State(state.round + 1, params, clip_state, state.participations), reports.clients), metrics
+    after = State(state.round + 1, params, clip_state, state.participations, server_state)
+    return counted(after, reports.clients), metrics
+
+
+def _stepped(plan: Plan, side: ServerSide, state: State, moved: Tree) -> tuple[Tree, Tree]:
+    """Let the server do with the mean update what the plan says, where plain training would add it."""
+    start, skipped = trained(plan.model, state.params), len(plan.preparation)
+    update = tree.subtract(trained(plan.model, moved), start)
+    at = state.round - skipped, plan.rounds - skipped
+    weights, server_state = side.step(start, update, state.server_state, *at)
+    return joined(plan.model, state.params, weights), server_state
 
 
 def counted(state: State, clients: np.ndarray[Any, Any]) -> State:
@@ -65,8 +100,19 @@ def counted(state: State, clients: np.ndarray[Any, Any]) -> State:
     return state._replace(participations=participations)
 
 
-def _spec(plan: Plan, arrived: int) -> ClientSpec:
-    spec = ClientSpec.of(plan)
+def _prepared(plan: Plan, spec: ClientSpec, state: State, mean: Tree) -> Tree:
+    """Put what a preparation learned from the noised mean of all vectors into the parameters, on the host."""
+    if spec.stage is None:
+        return state.params
+    own = float(plan.sigmas()[state.round, 0]) / (math.sqrt(plan.honest) if plan.method.share else 1.0)
+    noise_std = own / (plan.batch * math.sqrt(max(spec.cohort, 1)))
+    value = jnp.asarray(spec.stage.value(np.asarray(mean), noise_std), jnp.float32)
+    at = plan.preparation.index(spec.stage)
+    return (*state.params[:at], value, *state.params[at + 1 :])
+
+
+def _spec(plan: Plan, arrived: int, t: int) -> ClientSpec:
+    spec = ClientSpec.of(plan, t)
     return replace(spec, cohort=arrived) if plan.cohort_sampling is CohortSampling.FIXED and arrived else spec
 
 
@@ -84,7 +130,10 @@ def _absorb(
     clip_state = method.clip.update(task.clip_state, summed, _expected_units(spec, method.surface), learning)
     count = max(mask.shape[0], 1)
     measured = crossing.metrics if acts else ClipMetrics(*(jnp.sum(m) / count for m in metrics))
-    return tree.add_scaled(task.params, crossing.used, 1.0), clip_state, measured
+    if spec.stage is not None:
+        return crossing.used, clip_state, measured
+    weights = tree.add_scaled(trained(spec.model, task.params), crossing.used, 1.0)
+    return joined(spec.model, task.params, weights), clip_state, measured
 
 
 def _expected_units(spec: ClientSpec, surface: Surface) -> Array:

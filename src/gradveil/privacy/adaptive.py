@@ -11,6 +11,7 @@ from gradveil.errors import BadInput
 from gradveil.fields import real, settle
 from gradveil.normals import normals
 from gradveil.privacy.clip import Flat, NormStats, OwnNorm, PerLayer, Unclipped, joint_norms, within
+from gradveil.privacy.slack import Slack
 from gradveil.tree import Array, Tree
 
 
@@ -151,4 +152,4 @@ def _width(spread: Tree) -> Tree:
     return jax.tree.map(lambda s: jnp.sqrt(s * total), spread)
 
 
-CLIPS = (Unclipped, PerLayer, Flat, OwnNorm, Quantile, AdaClip)
+CLIPS = (Unclipped, PerLayer, Flat, OwnNorm, Quantile, AdaClip, Slack)

@@ -33,12 +33,14 @@ class NormStats(NamedTuple):
 class Clip(Protocol):
     """A rule that bounds units. An adaptive clip has a state, which is fixed within a round."""
 
-    joint: ClassVar[bool]
-    """True if `bound` holds for all layers together, False if for each layer on its own."""
     sound: ClassVar[bool]
     """True if the bound is a constant or learned from noised values only."""
     once_a_round: ClassVar[bool]
     """True if only the first local step of a round enters the statistics, so that a record is counted at most once."""
+
+    @property
+    def joint(self) -> bool:
+        """True if `bound` holds for all layers together, False if for each layer on its own."""
 
     def init(self, params: Tree) -> Tree:
         """Return the state before the first round."""
@@ -56,7 +58,10 @@ class Clip(Protocol):
         """Return C: no clipped unit is larger, in a layer or jointly."""
 
     def statistics(self, norm_stats: NormStats, noised: Tree, noise_std: Array, state: Tree) -> Tree:
-        """Return what `update` needs of a crossing; `noise_std` is the noise on `noised`, before `inverse`."""
+        """Return what `update` needs of a crossing; `noise_std` is the noise on `noised`, before `inverse`.
+
+        noised: the noised mean of the units, mapped back; of a clip with slots, the noised mean of those.
+        """
 
     def update(self, state: Tree, summed: Tree, expected: Array, key: Array) -> Tree:
         """Return the next round's state from the statistics summed over the cohort; expected units per round."""

@@ -13,6 +13,7 @@ from gradveil.privacy.draw import Draw
 from gradveil.privacy.prune import PRUNES, Keep, Prune
 from gradveil.privacy.schedule import SCHEDULES, Constant, Schedule
 from gradveil.privacy.sensitivity import SENSITIVITIES, ClipBound, Fixed, L2MaxAsCoded, Sensitivity
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 
 
@@ -20,8 +21,9 @@ from gradveil.surface import Surface
 class Method:
     """One protection: at `surface`, units are pruned, clipped, and noised by sigma_t S drawn as `draw` says.
 
-    `share` (only where clients noise their own update) draws sigma S / sqrt(K) instead of sigma S, so that the mean
-    over a cohort of K carries the noise sigma S / K of a trusted server.
+    `honest` is the fraction of a cohort that is honest and answers, all if not given: H = ceil(honest K) clients. With
+    `share` (only where clients noise their own update, or the one sum of a round) each draws sigma S / sqrt(H) instead
+    of sigma S, so that the sum over the cohort carries the noise sigma S of a trusted server even if only H add theirs.
     """
 
     name: str
@@ -32,9 +34,12 @@ class Method:
     noise: Schedule = field(default=Constant(0.0), metadata={"kinds": SCHEDULES})
     draw: Draw = Draw.SUM
     share: bool = False
+    honest: float | None = None
 
     def __post_init__(self) -> None:
         settle(self)
+        if self.honest is not None and not 0 < self.honest <= 1:
+            raise BadInput(f"honest = {self.honest}: a fraction of the clients is above 0 and at most 1")
         for conflict, reason in self._conflicts():
             if conflict:
                 raise BadInput(f"method {self.name!r}: {reason}")
@@ -63,8 +68,12 @@ class Method:
                 "AdaClip measures whitened units, to which only ClipBound or Fixed applies",
             ),
             (
-                self.share and self.surface is not Surface.UPDATE,
-                "share splits one noise among clients, which needs surface = update",
+                isinstance(self.clip, Slack) and not isinstance(self.sensitivity, ClipBound),
+                "Slack bounds a unit and its slots together by a C that moves, to which only ClipBound applies",
+            ),
+            (
+                self.share and self.surface is Surface.SERVER,
+                "share splits one noise among clients, which needs surface = update or example",
             ),
         )
 

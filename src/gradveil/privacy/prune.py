@@ -21,6 +21,9 @@ class Prune(Protocol):
     def __call__(self, unit: Tree, key: Array) -> Tree:
         """Return the unit with the pruned coordinates set to zero."""
 
+    def law(self, unit: Tree) -> tuple[Tree, Tree]:
+        """Return what each coordinate is where it is kept, and the probability that it is, coordinates independent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
@@ -29,6 +32,10 @@ class Keep:
     def __call__(self, unit: Tree, key: Array) -> Tree:
         """Return the unit as it is."""
         return unit
+
+    def law(self, unit: Tree) -> tuple[Tree, Tree]:
+        """Every coordinate is kept as it is."""
+        return unit, jax.tree.map(jnp.ones_like, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +54,19 @@ class Smallest:
 
     def __call__(self, unit: Tree, key: Array) -> Tree:
         """Compare each |g_i| with the mu-quantile."""
+        threshold = self._threshold(unit)
+        return jax.tree.map(lambda a: jnp.where(jnp.abs(a) > threshold, a, 0.0), unit)
+
+    def law(self, unit: Tree) -> tuple[Tree, Tree]:
+        """A coordinate above the mu-quantile is kept for certain, any other never."""
+        threshold = self._threshold(unit)
+        return unit, jax.tree.map(lambda a: (jnp.abs(a) > threshold).astype(jnp.float32), unit)
+
+    def _threshold(self, unit: Tree) -> Array:
         vector = tree.flat(tree.lot_of_one(unit))[0]
         ordered = jnp.sort(jnp.abs(vector))
         rank = jnp.floor(self.mu * vector.size).astype(jnp.int32)
-        threshold = jnp.where(rank > 0, ordered[jnp.maximum(rank - 1, 0)], -1.0)
-        return jax.tree.map(lambda a: jnp.where(jnp.abs(a) > threshold, a, 0.0), unit)
+        return jnp.where(rank > 0, ordered[jnp.maximum(rank - 1, 0)], -1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,13 @@ class Dssgd:
         vector = tree.flat(tree.lot_of_one(unit))[0]
         chosen = (jax.random.uniform(key, vector.shape) < self.fraction) & (jnp.abs(vector) > self.threshold)
         return tree.unflat(jnp.where(chosen, jnp.clip(vector, -self.bound, self.bound), 0.0), unit)
+
+    def law(self, unit: Tree) -> tuple[Tree, Tree]:
+        """A large coordinate is shared with probability `fraction`, bounded; a small one never."""
+        return (
+            jax.tree.map(lambda a: jnp.clip(a, -self.bound, self.bound), unit),
+            jax.tree.map(lambda a: jnp.where(jnp.abs(a) > self.threshold, self.fraction, 0.0), unit),
+        )
 
 
 PRUNES = (Keep, Smallest, Dssgd)

@@ -9,6 +9,7 @@ from gradveil import tree
 from gradveil.privacy.clip import NormStats, Unclipped, joint_norms
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import TracedMethod
+from gradveil.privacy.slack import slots_of
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
@@ -57,7 +58,7 @@ def cross(
 
     lot: leaves [n, ...]; mask: [n], 0 for padded slots; expected: the public number of units by which the sum is
     divided (never the realized count, which is private). Guarantees: no unit changes the clipped sum by more than the
-    clip's bound; an empty lot is noised like any other.
+    clip's bound, the slots that the clip may write beside it included; an empty lot is noised like any other.
     """
     if not method.acts(surface):
         return _pass_through(lot, mask, expected)
@@ -74,18 +75,22 @@ def cross(
     bound = method.clip.bound(state)
     sensitivity = method.sensitivity(norm_stats, bound)
     std = sigma * sensitivity * method.draw.std_factor(expected)
+    slots = slots_of(method.clip, before, state)
     if method.draw is Draw.EACH:
-        released = tree.add_scaled(
-            tree.weigh(scales, transformed), tree.gaussian(key_noise, transformed), sigma * sensitivity
-        )
+        units = tree.weigh(scales, transformed), slots
+        released, slots = tree.add_scaled(units, tree.gaussian(key_noise, units), sigma * sensitivity)
         noised = tree.weighted_sum(jnp.broadcast_to(mask[:, None] / expected, before.shape), released)
+        slots = tree.summed(slots, mask / expected)
         released = method.clip.inverse(released, state)
         used = method.clip.inverse(noised, state)
     else:
-        used = method.clip.inverse(tree.add_scaled(mean, tree.gaussian(key_noise, mean), std), state)
+        means = mean, tree.summed(slots, mask / expected)
+        noised, slots = tree.add_scaled(means, tree.gaussian(key_noise, means), std)
+        used = method.clip.inverse(noised, state)
         released = tree.lot_of_one(used)
     metrics = _measure(before, scales, mask, sensitivity, bound)
-    return Crossing(used, Observed(released, lot), metrics, method.clip.statistics(norm_stats, used, std, state))
+    known = slots if jax.tree.leaves(slots) else used
+    return Crossing(used, Observed(released, lot), metrics, method.clip.statistics(norm_stats, known, std, state))
 
 
 def _finite(lot: Tree, norms: Array) -> tuple[Tree, Array]:
@@ -99,16 +104,6 @@ def _finite(lot: Tree, norms: Array) -> tuple[Tree, Array]:
         return jnp.where(finite.reshape((-1,) + (1,) * (leaf.ndim - 1)), leaf, 0.0)
 
     return jax.tree.map(zeroed, lot), jnp.where(finite[:, None], norms, 0.0)
-
-
-def unnoised(method: TracedMethod, lot: Tree, mask: Array, expected: float, state: Tree) -> Tree:
-    """Return what a lot would release where the method acts if no noise were drawn: clip -> mean.
-
-    Pruning is left out, since it may be random; compare only the coordinates that were kept.
-    """
-    transformed = method.clip.transform(lot, state)
-    scales = method.clip.scales(tree.layer_norms(transformed), state) * mask[:, None]
-    return method.clip.inverse(tree.weighted_sum(scales / expected, transformed), state)
 
 
 def _pass_through(lot: Tree, mask: Array, expected: float) -> Crossing:

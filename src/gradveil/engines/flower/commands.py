@@ -15,7 +15,7 @@ _GRADVEIL = (sys.executable, "-m", "gradveil")
 
 
 @dataclass(frozen=True, slots=True)
-class ServerPlaces:
+class SuperLinkConfig:
     """The files and port of a server: credentials, and its state (database, Flower's home, logs)."""
 
     keys: Path
@@ -74,7 +74,7 @@ class ServerPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePlaces:
+class SuperNodeConfig:
     """The files and addresses of a node. server: host:port; runtime: the loopback port of its SuperNode."""
 
     ca: Path

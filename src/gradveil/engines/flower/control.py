@@ -35,7 +35,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from gradveil.engines.flower import apps
-from gradveil.engines.flower.commands import ServerPlaces
+from gradveil.engines.flower.commands import SuperLinkConfig
 from gradveil.errors import BadInput, RunFailed
 
 POLL = 0.2
@@ -48,8 +48,8 @@ _log = getLogger("gradveil.server")
 class Owner:
     """Authenticates requests to the gate as the owner's."""
 
-    def __init__(self, places: ServerPlaces) -> None:
-        self._headers = places.credentials()
+    def __init__(self, config: SuperLinkConfig) -> None:
+        self._headers = config.credentials()
 
     def intercept(self, context: ProtobufRequestContext, call_next: ProtobufCall) -> object:
         """Add the secret to a request."""
@@ -57,13 +57,13 @@ class Owner:
         return call_next(context)
 
 
-def register(places: ServerPlaces, nodes: tuple[str, ...]) -> None:
+def register(config: SuperLinkConfig, nodes: tuple[str, ...]) -> None:
     """Register nodes by their public keys and names, except those that are registered already."""
-    client = _control(places)
-    known = {node.public_key for node in client.ListNodes(ListNodesRequest()).nodes_info}
+    client = _control(config)
+    registered = {node.public_key for node in client.ListNodes(ListNodesRequest()).nodes_info}
     for node in nodes:
-        key = _public_key(places.keys / f"{node}.pub")
-        if key not in known:
+        key = _public_key(config.keys / f"{node}.pub")
+        if key not in registered:
             client.RegisterNode(RegisterNodeRequest(public_key=key, name=node))
     client.close()
 
@@ -76,12 +76,12 @@ def _public_key(path: Path) -> bytes:
 
 
 @contextmanager
-def run(places: ServerPlaces) -> Iterator[Grid]:
+def run(config: SuperLinkConfig) -> Iterator[Grid]:
     """Start a run that this process executes, and yield its grid; report to the SuperLink how it ended."""
-    token = _claimed(places, _started(places))
-    grid = HttpGrid(places.address, root_certificates=places.authority(), token=token)
+    token = _claimed(config, _started(config))
+    grid = HttpGrid(config.address, root_certificates=config.authority(), token=token)
     invoker = grid._retry_invoker
-    grid._client = client = _runtime(places, RuntimeTokenHttpInterceptor(token), retry_invoker=invoker)
+    grid._client = client = _runtime(config, RuntimeTokenHttpInterceptor(token), retry_invoker=invoker)
     heartbeat = HeartbeatSender(make_task_heartbeat_fn_http(client))
     heartbeat.start()
     task_input = client.PullTaskInput(PullTaskInputRequest())
@@ -106,9 +106,9 @@ def _conclude(client: RuntimeHttpClient, status: str) -> None:
         _log.error("the end of the run could not be reported to the SuperLink (%s)", type(error).__name__)
 
 
-def _started(places: ServerPlaces) -> int:
+def _started(config: SuperLinkConfig) -> int:
     """Start a run and return its number."""
-    client, content = _control(places), apps.fab()
+    client, content = _control(config), apps.fab()
     fab = Fab(hash_str=hashlib.sha256(content).hexdigest(), content=content)
     response = client.StartRun(StartRunRequest(fab=fab))
     client.close()
@@ -118,13 +118,13 @@ def _started(places: ServerPlaces) -> int:
     return number
 
 
-def _claimed(places: ServerPlaces, run_id: int) -> str:
+def _claimed(config: SuperLinkConfig, run_id: int) -> str:
     """Acquire the task of this run, and return the token that its requests need.
 
     Tasks that crashed runs left behind are acquired too, and left to expire.
     """
-    secret = places.secret.read_bytes()
-    client = _runtime(places, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={_ACQUIRE}))
+    secret = config.secret.read_bytes()
+    client = _runtime(config, SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods={_ACQUIRE}))
     end = time.monotonic() + CLAIM
     while time.monotonic() < end:
         response = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.SERVER_APP]))
@@ -136,22 +136,22 @@ def _claimed(places: ServerPlaces, run_id: int) -> str:
     raise RunFailed(f"Flower did not offer the run within {CLAIM:g} s")
 
 
-def _control(places: ServerPlaces) -> ControlHttpClient:
+def _control(config: SuperLinkConfig) -> ControlHttpClient:
     return ControlHttpClient.from_server_address(
-        places.address,
+        config.address,
         False,
-        places.authority(),
-        [Owner(places)],  # type: ignore[list-item]
+        config.authority(),
+        [Owner(config)],  # type: ignore[list-item]
         retry_invoker=make_simple_http_retry_invoker(),
     )
 
 
-def _runtime(places: ServerPlaces, *more: object, retry_invoker: object = None) -> RuntimeHttpClient:
+def _runtime(config: SuperLinkConfig, *more: object, retry_invoker: object = None) -> RuntimeHttpClient:
     version = RuntimeVersionHttpInterceptor(component_name="flwr-serverapp")
     return RuntimeHttpClient.from_server_address(
-        places.address,
+        config.address,
         False,
-        places.authority(),
-        [Owner(places), version, *more],  # type: ignore[list-item]
+        config.authority(),
+        [Owner(config), version, *more],  # type: ignore[list-item]
         retry_invoker=retry_invoker or make_simple_http_retry_invoker(),  # type: ignore[arg-type]
     )

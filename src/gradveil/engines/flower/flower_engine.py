@@ -107,7 +107,7 @@ class Flower:
         """Return reports of no clients, whose leaves have the shapes that replies must have."""
         x = np.zeros((1, *self.dataset.shape), np.float32)
         no_clients = Population(x, np.zeros(1, np.int32), np.zeros((1, self.plan.client_size), np.int32), 1)
-        return empty(ClientSpec.of(self.plan), task, no_clients)
+        return empty(ClientSpec.of(self.plan, int(task.t)), task, no_clients)
 
     def _await(self, assigned: dict[int, Array], minimum: int) -> dict[int, int]:
         """Wait until nodes with enough of the clients are connected; return their ids by index."""

@@ -15,7 +15,7 @@ from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
 from gradveil.engines.flower import credentials
-from gradveil.engines.flower.commands import LOOPBACK, Command, ServerPlaces, environment
+from gradveil.engines.flower.commands import LOOPBACK, Command, SuperLinkConfig, environment
 from gradveil.errors import RunFailed
 
 GRACE = 5.0
@@ -138,18 +138,18 @@ def _undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def start_server(crew: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
+def start_server(crew: Crew, config: SuperLinkConfig, patience: float = 60.0) -> None:
     """Start the SuperLink, and return when it responds."""
-    if healthy(places):
-        raise Failed(f"port {places.port}: another server uses it already; stop it or choose another --port")
-    crew.start("superlink", places.superlink())
-    await_health(crew, places, patience)
+    if healthy(config):
+        raise Failed(f"port {config.port}: another server uses it already; stop it or choose another --port")
+    crew.start("superlink", config.superlink())
+    await_health(crew, config, patience)
 
 
-def await_health(crew: Crew, places: ServerPlaces, patience: float = 60.0) -> None:
+def await_health(crew: Crew, config: SuperLinkConfig, patience: float = 60.0) -> None:
     """Wait until the SuperLink responds over TLS; Failed if it ends or does not."""
     end = time.monotonic() + patience
-    while not healthy(places):
+    while not healthy(config):
         if crew.processes["superlink"].poll() is not None:
             raise Failed(f"the SuperLink ended: {crew.last_lines('superlink')}")
         if time.monotonic() > end:
@@ -157,10 +157,10 @@ def await_health(crew: Crew, places: ServerPlaces, patience: float = 60.0) -> No
         time.sleep(0.2)
 
 
-def healthy(places: ServerPlaces) -> bool:
+def healthy(config: SuperLinkConfig) -> bool:
     """Whether the SuperLink responds to a client that trusts only our CA."""
-    trust = ssl.create_default_context(cafile=str(places.keys / credentials.CA))
-    link = HTTPSConnection(LOOPBACK, places.port, timeout=2, context=trust)
+    trust = ssl.create_default_context(cafile=str(config.keys / credentials.CA))
+    link = HTTPSConnection(LOOPBACK, config.port, timeout=2, context=trust)
     try:
         link.request("GET", "/health")
         return link.getresponse().status == 200

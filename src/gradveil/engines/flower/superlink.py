@@ -16,27 +16,27 @@ from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superl
 from flwr.superlink.main import create_app
 from sqlalchemy import Engine, event
 
-from gradveil.engines.flower.commands import ServerPlaces
+from gradveil.engines.flower.commands import SuperLinkConfig
 from gradveil.engines.flower.gate import gated
 
 _PATIENCE = 10.0
 """Seconds to wait for a database that is being written."""
 
 
-def serve(places: ServerPlaces) -> None:
+def serve(config: SuperLinkConfig) -> None:
     """Run the SuperLink of a server until the process is stopped."""
     event.listen(Engine, "connect", _overwrite_deleted)
-    sys.argv = ["flower-superlink", *places.arguments()]  # Flower reads its settings from there
-    config = _parse_superlink_lifespan_config()
-    app: Any = create_app(config, SuperLinkLifespan)
+    sys.argv = ["flower-superlink", *config.arguments()]  # Flower reads its settings from there
+    flower_config = _parse_superlink_lifespan_config()
+    app: Any = create_app(flower_config, SuperLinkLifespan)
     uvicorn.run(
-        gated(app, places.owner.read_bytes()),
-        host=config.host,
-        port=config.port,
+        gated(app, config.owner.read_bytes()),
+        host=flower_config.host,
+        port=flower_config.port,
         access_log=False,
         log_config=get_uvicorn_log_config(console_handler.level),
-        ssl_keyfile=config.ssl_keyfile,
-        ssl_certfile=config.ssl_certfile,
+        ssl_keyfile=flower_config.ssl_keyfile,
+        ssl_certfile=flower_config.ssl_certfile,
         workers=1,
     )
 

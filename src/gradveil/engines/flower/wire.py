@@ -21,7 +21,7 @@ LONGEST = 1000
 
 def pack_order(order: Order) -> RecordDict:
     """Return an order as Flower records."""
-    words = {
+    fields = {
         "plan": codec.encode(order.plan),
         "t": order.t,
         "clients": order.clients.tolist(),
@@ -34,7 +34,7 @@ def pack_order(order: Order) -> RecordDict:
     }
     return RecordDict(
         {
-            "order": ConfigRecord({"json": json.dumps(words, allow_nan=False)}),
+            "order": ConfigRecord({"json": json.dumps(fields, allow_nan=False)}),
             "params": _dense(order.params),
             "clip_state": _dense(order.clip_state),
         }
@@ -44,19 +44,19 @@ def pack_order(order: Order) -> RecordDict:
 def unpack_order(content: RecordDict) -> Order:
     """Return the order in Flower records; BadInput if it is none."""
     try:
-        words = json.loads(str(content["order"]["json"]))
+        fields = json.loads(str(content["order"]["json"]))
         return Order(
-            plan=codec.decode(Plan, words["plan"]),
-            t=int(words["t"]),
-            clients=np.asarray([int(c) for c in words["clients"]], np.int64),
-            node=int(words["node"]),
-            nodes=int(words["nodes"]),
-            shape=tuple(map(int, words["shape"])),
-            classes=tuple(map(str, words["classes"])),
-            columns=tuple(map(str, words["columns"])),
+            plan=codec.decode(Plan, fields["plan"]),
+            t=int(fields["t"]),
+            clients=np.asarray([int(c) for c in fields["clients"]], np.int64),
+            node=int(fields["node"]),
+            nodes=int(fields["nodes"]),
+            shape=tuple(map(int, fields["shape"])),
+            classes=tuple(map(str, fields["classes"])),
+            columns=tuple(map(str, fields["columns"])),
             params=_leaves(content, "params"),
             clip_state=_leaves(content, "clip_state"),
-            key=None if words["key"] is None else (int(words["key"][0]), int(words["key"][1])),
+            key=None if fields["key"] is None else (int(fields["key"][0]), int(fields["key"][1])),
         )
     except BadInput:
         raise
@@ -96,13 +96,13 @@ def unpack_reply(content: RecordDict, like: NodeReply, clients: int) -> NodeRepl
 def size(content: RecordDict) -> int:
     """Return the bytes of the records: arrays as serialized, words as text."""
     arrays = sum(len(a.data) for record in content.array_records.values() for a in record.values())
-    words = sum(len(str(v)) for record in content.config_records.values() for v in record.values())
-    return arrays + words
+    texts = sum(len(str(v)) for record in content.config_records.values() for v in record.values())
+    return arrays + texts
 
 
 def _reason(content: RecordDict) -> str:
-    words: Any = content.config_records.get("refusal", {})
-    return " ".join(str(words.get("reason", "no reason was given")).split())[:LONGEST]
+    refusal: Any = content.config_records.get("refusal", {})
+    return " ".join(str(refusal.get("reason", "no reason was given")).split())[:LONGEST]
 
 
 def _check(leaf: Array, shape: tuple[int, ...]) -> None:

@@ -61,10 +61,10 @@ def serve(runtime: str, secret: bytes, handle: Handle) -> None:
 
 def _one_at_a_time(handle: Handle) -> Handle:
     """Return a handler that handles one order at a time."""
-    turn = threading.Lock()
+    lock = threading.Lock()
 
     def handled(order: Order) -> NodeReply | Refusal:
-        with turn:
+        with lock:
             return handle(order)
 
     return handled
