@@ -45,14 +45,14 @@ class Query:
             if not LEAST_RATE <= value <= 1:
                 raise BadInput(f"{name} = {value}: a sampling rate is at least {LEAST_RATE:g} and at most 1")
         if not LEAST_SIGMA <= self.sigma <= MOST_SIGMA:
-            raise BadInput(f"sigma = {self.sigma}: must lie between {LEAST_SIGMA:g} and {MOST_SIGMA:g}")
+            raise BadInput(f"sigma = {self.sigma}: must be between {LEAST_SIGMA:g} and {MOST_SIGMA:g}")
         limits = {"rounds": MOST_ROUNDS, "local_steps": MOST_STEPS, "layers": MOST_COPIES, "copies": MOST_COPIES}
         for name, most in limits.items():
             whole(name, getattr(self, name), most=most)
         if self.rounds * self.local_steps > MOST_STEPS:
             raise BadInput(f"rounds x local_steps = {self.rounds} x {self.local_steps}: must be at most {MOST_STEPS}")
         if self.participations is not None and not 1 <= self.participations <= self.rounds:
-            raise BadInput(f"participations = {self.participations}: must lie between 1 and rounds = {self.rounds}")
+            raise BadInput(f"participations = {self.participations}: must be between 1 and rounds = {self.rounds}")
         self._check_end()
         for name, known in (("decay", DECAYS), ("draw", DRAWS), ("sampling", SAMPLINGS)):
             if getattr(self, name) not in known:
@@ -104,7 +104,7 @@ class Query:
         if self.decay == "constant":
             raise BadInput(f"sigma_end = {self.sigma_end}: needs --decay, since a constant noise scale has no end")
         if not 0 <= self.sigma_end <= self.sigma:
-            raise BadInput(f"sigma_end = {self.sigma_end}: must lie between 0 and sigma = {self.sigma}")
+            raise BadInput(f"sigma_end = {self.sigma_end}: must be between 0 and sigma = {self.sigma}")
 
     def sigmas(self) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
         """Return sigma of every round and step [T, L]."""

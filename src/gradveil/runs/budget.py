@@ -57,9 +57,9 @@ class Budget:
                 f"{plan.threat_model} ({first.caveats[len(self._caveats)]}); "
                 f"--accountant {PAPER_MOMENTS} stops by the paper's figure, which is not a guarantee"
             )
-        self._refuse_unless_one_fits(first)
+        self._refuse_unless_one_round_fits(first)
 
-    def _refuse_unless_one_fits(self, first: Guarantee) -> None:
+    def _refuse_unless_one_round_fits(self, first: Guarantee) -> None:
         """Refuse a budget that buys no round: what came out would be the first weights, and not a model."""
         if self._plan.max_epsilon is not None and first.epsilon > self._plan.max_epsilon:
             raise BadInput(
@@ -94,11 +94,11 @@ class Budget:
         return self._spent(rounds, participations)
 
     def _guarantee(self, rounds: int, participations: int) -> Guarantee:
-        held = self.ledger(rounds, participations)
-        sound = account(held, self._plan.delta, ADD_REMOVE, self._plan.threat_model)
+        ledger = self.ledger(rounds, participations)
+        sound = account(ledger, self._plan.delta, ADD_REMOVE, self._plan.threat_model)
         if self._plan.accountant == SOUND:
             return sound
-        figure = as_the_paper_accounts(held, self._plan.delta, self._records).get("moments")
+        figure = as_the_paper_accounts(ledger, self._plan.delta, self._records).get("moments")
         return Guarantee(
             epsilon=math.inf if figure is None and rounds else float(figure or 0.0),
             delta=sound.delta,
@@ -121,14 +121,14 @@ class Budget:
         low, high, rate = 0, self._plan.rounds - rounds, participations / max(rounds, 1)
         while low < high:
             middle = (low + high + 1) // 2
-            fits = self.affords(rounds + middle, math.ceil(participations + rate * middle))
-            low, high = (middle, high) if fits else (low, middle - 1)
+            affordable = self.affords(rounds + middle, math.ceil(participations + rate * middle))
+            low, high = (middle, high) if affordable else (low, middle - 1)
         return low
 
     def all_guarantees(self, rounds: int, participations: int) -> list[GuaranteeRecord]:
         """Account what was spent against every adversary."""
-        held = self.ledger(rounds, participations)
-        return [GuaranteeRecord.of(g) for g in guarantees(held, self._plan.delta, ADD_REMOVE)]
+        ledger = self.ledger(rounds, participations)
+        return [GuaranteeRecord.of(g) for g in guarantees(ledger, self._plan.delta, ADD_REMOVE)]
 
     def presumed(self, rounds: int, participations: int) -> tuple[PresumedEpsilon, ...]:
         """Return the figures that presume what is not guaranteed."""

@@ -40,22 +40,22 @@ def guarantees(
 ) -> tuple[int, tuple[GuaranteeRecord, ...]]:
     """Account a run that is over: how many rounds were counted, and what holds against every adversary."""
     rounds, most = planned(plan, budget, state, roots)
-    said, held = remarks(state.round, rounds, earlier), budget.all_guarantees(rounds, most)
-    return rounds, tuple(replace(g, caveats=(*g.caveats, *said)) for g in held)
+    caveats, records = remarks(state.round, rounds, earlier), budget.all_guarantees(rounds, most)
+    return rounds, tuple(replace(record, caveats=(*record.caveats, *caveats)) for record in records)
 
 
 def remarks(done: int, counted: int, earlier: Sequence[Earlier]) -> list[str]:
     """Say what a reader must know about the number of rounds."""
-    said = []
+    caveats = []
     if counted > done:
-        said.append(
+        caveats.append(
             f"The run stopped after {done} rounds because of the accuracy that it had reached, which depends on the "
             f"data, so all {counted} rounds that it might have trained are counted."
         )
     if earlier:
         at = ", ".join(f"from {stretch.rounds} after {stretch.until} rounds" for stretch in earlier)
-        said.append(
+        caveats.append(
             f"The number of planned rounds was changed ({at}); every round is counted as it was trained, but if "
             "results were looked at before, that choice is not covered."
         )
-    return said
+    return caveats

@@ -32,9 +32,9 @@ class GuaranteeRecord:
             raise BadInput(f"finite = {self.finite}: epsilon = {self.epsilon} says otherwise")
 
     @staticmethod
-    def of(held: Guarantee) -> "GuaranteeRecord":
+    def of(guarantee: Guarantee) -> "GuaranteeRecord":
         """Write a guarantee down."""
-        return codec.decode(GuaranteeRecord, held.plain())
+        return codec.decode(GuaranteeRecord, guarantee.plain())
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON."""

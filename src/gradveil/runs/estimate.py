@@ -15,6 +15,7 @@ from gradveil.federation.engine import Population
 from gradveil.federation.evaluate import score
 from gradveil.federation.messages import task_for
 from gradveil.federation.plan import Plan
+from gradveil.federation.plan_data import data_for
 from gradveil.keys import Keys
 from gradveil.runs.runner import Options, build_engine
 
@@ -31,11 +32,12 @@ class Estimate:
 
 def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
     """Time one small cohort and one evaluation after compilation, and scale up to T rounds of K clients."""
+    dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, False)
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
     engine = build_engine(plan, population, options)
     few = np.arange(min(plan.cohort, engine.clients_per_call))
-    task = task_for(plan, 0, state.params, state.clip_state, keys.named(roots.private, "round", 0))
+    task = task_for(plan, len(plan.preparation), state.params, state.clip_state, keys.named(roots.private, "round", 0))
     engine.train(task, few)
     began = time.perf_counter()
     engine.train(task, few)

@@ -1,60 +1,20 @@
 """The settings of the paper for each dataset, and gradveil's own for data that the paper does not use."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from gradveil.data.dataset import Dataset
-from gradveil.data.partition import Iid, Partition, TwoShards
-from gradveil.data.sampling import CohortSampling, FixedPass, Poisson, Sampling
+from gradveil.data.partition import Iid
+from gradveil.data.sampling import Poisson, Whole
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.fields import settle_given
-from gradveil.methods import METHODS
-from gradveil.models.networks import Cnn, Mlp, Model
-from gradveil.privacy.clip import Clip, Flat, PerLayer, Unclipped
+from gradveil.methods import FED_CDP, FED_SUM, METHODS
+from gradveil.models.networks import Cnn, Mlp
+from gradveil.privacy.clip import Flat
 from gradveil.privacy.method import Method
 from gradveil.privacy.schedule import Constant
-from gradveil.surface import Surface
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """Learning rates by family of method, which the paper does not give; see docs/decisions/0003-learning-rates.md."""
-
-    plain: float
-    server: float
-    example: float
-
-    def of(self, method: Method) -> float:
-        """Choose by where noise is added: nowhere that training feels, on whole updates, or on every local step."""
-        if method.noise.silent or isinstance(method.clip, Unclipped):
-            return self.plain
-        return self.example if method.surface is Surface.EXAMPLE else self.server
-
-
-PAPER_CLIP, PAPER_SIGMA = PerLayer(4.0), 6.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preset:
-    """One column of the paper's table of datasets: |D_i|, L, B, T; by default N = 1000, K = 100, C = 4, sigma = 6.
-
-    `clip` and `sigma` replace the paper's in a method that is asked for by name.
-    """
-
-    client_size: int
-    local_steps: int
-    batch: int
-    rounds: int
-    rates: Rates
-    model: Model
-    clients: int = 1000
-    cohort: int = 100
-    clip: Clip = PAPER_CLIP
-    sigma: float = PAPER_SIGMA
-    partition: Partition = field(default_factory=TwoShards)
-    sampling: Sampling = field(default_factory=FixedPass)
-    cohort_sampling: CohortSampling = CohortSampling.FIXED
-
+from gradveil.runs.preset_kinds import Preset, Rates
+from gradveil.runs.sum_presets import sums_for
 
 PRESETS: dict[str, Preset] = {
     "mnist": Preset(
@@ -114,8 +74,15 @@ PRESETS: dict[str, Preset] = {
 }
 
 
-def preset_for(dataset: Dataset) -> Preset:
-    """Return a dataset's preset; for other data, one that any table or picture set of its size can run."""
+def preset_for(
+    dataset: Dataset, method: Method | None = None, epsilon: float | None = None, threat_model: str = "aggregate"
+) -> Preset:
+    """Return a dataset's preset; for other data, one that any table or picture set of its size can run.
+
+    epsilon, threat_model: what may be spent against whom, on which fed-sum's settings depend.
+    """
+    if method is not None and method.name == FED_SUM.name:
+        return sums_for(dataset, epsilon, threat_model)
     if dataset.name in PRESETS and not dataset.own:
         return PRESETS[dataset.name]
     clients = max(2, min(10, len(dataset.train) // 100))
@@ -132,10 +99,11 @@ def preset_for(dataset: Dataset) -> Preset:
 
 
 def fitted(method: Method, dataset: Dataset) -> Method:
-    """Return a method asked for by name the clip and noise scale of the dataset's preset, where it has the paper's."""
-    preset = preset_for(dataset)
-    clip = preset.clip if method.clip == PAPER_CLIP else method.clip
-    noise = Constant(preset.sigma) if method.noise == Constant(PAPER_SIGMA) else method.noise
+    """Return a method with the clip and noise scale of the dataset's preset, wherever it has the usual ones."""
+    preset = preset_for(dataset, method)
+    usual = FED_SUM if method.name == FED_SUM.name else FED_CDP
+    clip = preset.clip if method.clip == usual.clip else method.clip
+    noise = Constant(preset.sigma) if method.noise == usual.noise else method.noise
     return replace(method, clip=clip, noise=noise)
 
 
@@ -148,15 +116,25 @@ def chosen(method: Method, dataset: Dataset) -> Method:
     return fitted(method, dataset) if ours is not None and ours.value == method else method
 
 
-def resolve(name: str, dataset: Dataset, method: Method, changes: dict[str, Any]) -> Plan:
-    """Fill a plan: what the user changed, else the preset's, made to fit; the learning rate follows the family."""
-    preset, changes = preset_for(dataset), settle_given(Plan, changes)
+def resolve(
+    name: str, dataset: Dataset, method: Method, changes: dict[str, Any], target_epsilon: float | None = None
+) -> Plan:
+    """Return a plan of the preset with the user's changes; the default learning rate depends on the method.
+
+    target_epsilon: what the noise will be scaled to, on which some presets depend; the noise itself is not changed.
+    """
+    changes = settle_given(Plan, changes)
+    against = {"threat_model": changes["threat_model"]} if "threat_model" in changes else {}
+    preset = preset_for(dataset, method, target_epsilon, **against)
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
-    given = {name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__}
-    settled = given | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes
+    defaults = {
+        name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__
+    }
+    settled = defaults | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes
     if isinstance(preset.partition, Iid) and "clients" in changes and "client_size" not in changes:
         settled["client_size"] = max(1, len(dataset.train) // max(settled["clients"], 1))
-    for part, whole in (("cohort", "clients"), ("batch", "client_size")):
+    for part, limit in (("cohort", "clients"), ("batch", "client_size")):
         if part not in changes:
-            settled[part] = min(settled[part], settled[whole])
+            everyone = isinstance(settled["sampling"], Whole)
+            settled[part] = settled[limit] if everyone else min(settled[part], settled[limit])
     return Plan(dataset=name, method=method, **settled)

@@ -1,4 +1,4 @@
-"""What happens on the way from a plan to a page, as it is told to whoever waits: a bar, a page, or nobody."""
+"""Progress events on the way from a plan to its report, for a progress bar, a live page or nobody."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +19,14 @@ class Preparing:
     """Clients are given their examples, the budget is checked and the run folder is laid out."""
 
     method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extracting:
+    """Features are computed, and this share of a split has them."""
+
+    dataset: str
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +66,9 @@ class Reporting:
     """Pages and privacy cards are written."""
 
 
-Event = Loading | Preparing | Training | RoundDone | Accounting | Attacking | Reporting
+Event = Loading | Preparing | Extracting | Training | RoundDone | Accounting | Attacking | Reporting
 Progress = Callable[[Event], None]
 
 
 def silent(event: Event) -> None:
-    """Tell nobody."""
+    """Ignore all events."""

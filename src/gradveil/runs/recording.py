@@ -1,4 +1,4 @@
-"""Leaks of a run whose noise is secret: its keys are never written down, so what was watched is recorded as it happens.
+"""Leaks of a run whose noise is secret: its keys are never stored, so watched rounds are recorded while they happen.
 
 A file holds, for a few clients of a round, every reading that an adversary could have taken of their first local step
 and of their update. It holds raw gradients, so only its owner may read it.
@@ -40,10 +40,10 @@ def record(folder: Path, plan: Plan, population: Population, state: State, roots
 
 
 def _taps(plan: Plan) -> list[Tap]:
-    """List every look that can be taken: of whole batches and updates, and of single examples where they show."""
-    whole = [Tap(surface, view) for surface, views in VIEWS.items() for view in views]
-    closest = [Tap.at(plan, tap.surface, tap.view) for tap in whole]
-    return [*whole, *(tap for tap in closest if tap.single)]
+    """List all taps: of whole batches and updates, and of single examples where those can be read."""
+    taps = [Tap(surface, view) for surface, views in VIEWS.items() for view in views]
+    closest = [Tap.at(plan, tap.surface, tap.view) for tap in taps]
+    return [*taps, *(tap for tap in closest if tap.single)]
 
 
 def _name(tap: Tap) -> str:
@@ -55,7 +55,7 @@ def _path(folder: Path, t: int) -> Path:
 
 
 def _flat(read: Read) -> dict[str, Any]:
-    """Lay a reading out as named arrays; the shape of its trees is that of the plan."""
+    """Return a reading as named arrays; the structure of its trees follows from the plan."""
     leaves = {part: jax.tree.leaves(getattr(read, part)) for part in _PARTS}
     return {f"{part}_{i}": np.asarray(a) for part, all_ in leaves.items() for i, a in enumerate(all_)} | {
         "rows": read.rows
@@ -74,14 +74,14 @@ class Records:
 
     def read(self, client: int, r: int) -> Read:
         """Return the reading of a client in the r-th round."""
-        held = self.files[r]
-        parts = {part: self._tree(held, client, part) for part in _PARTS}
-        return Read(**parts, rows=held[f"{_name(self.tap)}/{client}/rows"])
+        arrays = self.files[r]
+        parts = {part: self._tree(arrays, client, part) for part in _PARTS}
+        return Read(**parts, rows=arrays[f"{_name(self.tap)}/{client}/rows"])
 
-    def _tree(self, held: dict[str, Any], client: int, part: str) -> Any:
+    def _tree(self, arrays: dict[str, Any], client: int, part: str) -> Any:
         shape = self.shapes["clip_state" if part == "clip_state" else "params"]
         name = partial("{}/{}/{}_{}".format, _name(self.tap), client, part)
-        return jax.tree.unflatten(shape, [held[name(i)] for i in range(shape.num_leaves)])
+        return jax.tree.unflatten(shape, [arrays[name(i)] for i in range(shape.num_leaves)])
 
 
 def recorded_rounds(folder: Path) -> list[int]:
@@ -91,27 +91,27 @@ def recorded_rounds(folder: Path) -> list[int]:
 
 def load(folder: Path, tap: Tap, rounds: tuple[int, ...] | None, like: State) -> Records:
     """Read recorded rounds, the latest if none are named; `like` is any state of the plan."""
-    kept = recorded_rounds(folder)
-    wanted = rounds if rounds is not None else tuple(kept[-1:])
-    if not wanted or not set(wanted) <= set(kept):
-        had = f"only rounds {', '.join(map(str, kept))} were recorded" if kept else "none was recorded"
+    recorded = recorded_rounds(folder)
+    chosen = rounds if rounds is not None else tuple(recorded[-1:])
+    if not chosen or not set(chosen) <= set(recorded):
+        available = f"only rounds {', '.join(map(str, recorded))} were recorded" if recorded else "none was recorded"
         raise BadInput(
-            f"round: the noise of this run is secret, so only recorded rounds can be read, and {had}; "
-            "record them with --watch while training"
+            f"round: the noise of this run is secret, so only recorded rounds can be attacked, and {available}; "
+            "record rounds with --watch while training"
         )
     files = []
-    for t in wanted:
+    for t in chosen:
         files.append(_recorded(_path(folder, t), tap))
     clients = set.intersection(*(set(map(int, f["clients"])) for f in files))
     shapes = {"params": jax.tree.structure(like.params), "clip_state": jax.tree.structure(like.clip_state)}
-    return Records(wanted, np.array(sorted(clients), np.int32), tap, tuple(files), shapes)
+    return Records(chosen, np.array(sorted(clients), np.int32), tap, tuple(files), shapes)
 
 
 def _recorded(path: Path, tap: Tap) -> dict[str, Any]:
     """Read what one file holds of a tap; refuse one that lacks a reading."""
     arrays = store.read_npz(path)
-    held = {name: a for name, a in arrays.items() if "/" not in name or name.startswith(f"{_name(tap)}/")}
-    clients = held["clients"].tolist() if "clients" in held else [None]
-    if any(f"{_name(tap)}/{client}/rows" not in held for client in clients):
+    readings = {name: a for name, a in arrays.items() if "/" not in name or name.startswith(f"{_name(tap)}/")}
+    clients = readings["clients"].tolist() if "clients" in readings else [None]
+    if any(f"{_name(tap)}/{client}/rows" not in readings for client in clients):
         raise BadInput(f"{str(path)!r}: holds no readings of {tap.view!r} at surface {int(tap.surface)}")
-    return held
+    return readings

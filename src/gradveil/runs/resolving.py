@@ -1,4 +1,4 @@
-"""From what was said, in a plan file, by options or in a form, to plans that can be trained."""
+"""From settings (a plan file, options or a form) to plans that can be trained."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,30 +14,39 @@ from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.shorthand import Tweaks, method_named
 
 
-def resolved(table: dict[str, Any], given: dict[str, Any], tweaks: Tweaks, load: Callable[..., Dataset]) -> list[Plan]:
+def resolved(
+    table: dict[str, Any],
+    fields: dict[str, Any],
+    tweaks: Tweaks,
+    load: Callable[..., Dataset],
+    target_epsilon: float | None = None,
+) -> list[Plan]:
     """Resolve the plan, or the three plans of the demonstration if nothing says what to train.
 
-    table: the content of a plan file, or nothing. given: fields of a plan, which change the file's. load: takes a
-    dataset's name, and `target` and `train_all` where they are given.
+    table: the content of a plan file, or nothing. fields: of a plan, which override the file. load: takes a
+    dataset's name, and `target` and `train_all` where they are given. target_epsilon: what the noise will be scaled to.
     """
-    demonstration = not table and not {"dataset", "method"} & given.keys()
-    named = {key: given.get(key, table.get(key, usual)) for key, usual in USUAL.items()}
+    demonstration = not table and not {"dataset", "method"} & fields.keys()
+    defaults = DEFAULTS if target_epsilon is None else DEFAULTS | {"method": SOUND}
+    named = {key: fields.get(key, table.get(key, default)) for key, default in defaults.items()}
     name = locate(named["dataset"])
-    table, given = ({k: v for k, v in said.items() if k not in USUAL} for said in (table, given))
-    changes = codec.decode_given(Plan, table) | settle_given(Plan, given)
+    table, fields = ({k: v for k, v in settings.items() if k not in DEFAULTS} for settings in (table, fields))
+    changes = codec.decode_given(Plan, table) | settle_given(Plan, fields)
     data = load(name, **{key: changes[key] for key in ("target", "train_all") if key in changes})
     if not demonstration:
-        return [resolve(name, data, tweaks.of(_method(named["method"], data)), changes)]
+        return [resolve(name, data, tweaks.of(_method(named["method"], data)), changes, target_epsilon)]
     trio = [chosen(m, data) for m in demo.METHODS]
     return [resolve(name, data, m if m.noise.silent else tweaks.of(m), changes) for m in trio]
 
 
-USUAL = {"dataset": "digits", "method": "fed-cdp"}
-"""What is trained where nothing is said."""
+DEFAULTS = {"dataset": "digits", "method": "fed-cdp"}
+"""The dataset and method that are trained by default."""
+SOUND = "fed-sum"
+"""The method that is trained by default to a target epsilon: the most accurate of those with a sound guarantee."""
 
 
 def _method(named: Any, data: Dataset) -> Method:
-    """Read a method from its name, fitted to the dataset, or from the table of a plan file, as it stands there."""
+    """Return the method of a name, fitted to the dataset, or that of a plan file's table, unchanged."""
     if isinstance(named, str):
         return chosen(method_named(named), data)
     return codec.decode(Method, named, "method")

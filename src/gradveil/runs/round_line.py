@@ -11,6 +11,7 @@ from gradveil.federation.engine import Population
 from gradveil.federation.evaluate import Score, norm_quantiles, score
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import Round
+from gradveil.federation.server import model_of
 from gradveil.runs import store
 from gradveil.runs.budget import Budget
 from gradveil.runs.epsilon_records import GuaranteeRecord
@@ -22,7 +23,7 @@ def line_of(
     plan: Plan, dataset: Dataset, population: Population | None, budget: Budget, done: Round, seconds: float
 ) -> RoundLine:
     """Measure a finished round: the model, what was done to gradients, and what it took."""
-    params, metrics = done.state.params, done.metrics
+    params, metrics = model_of(plan, done.state), done.metrics
     began = time.perf_counter()
     tested = score(plan.model, params, dataset.test)
     stop = _stop_score(plan, dataset, done, tested)
@@ -33,13 +34,13 @@ def line_of(
     return RoundLine(
         round=done.t,
         accuracy=tested.accuracy,
-        loss=_known(tested.loss),
+        loss=_finite_or_none(tested.loss),
         stop_accuracy=stop.accuracy,
         sigma=sigma,
-        sensitivity=_known(sensitivity),
-        clip=_known(bound),
-        unit_norm=_known(float(metrics.unit_norm)),
-        clipped_share=_known(float(metrics.clipped)),
+        sensitivity=_finite_or_none(sensitivity),
+        clip=_finite_or_none(bound),
+        unit_norm=_finite_or_none(float(metrics.unit_norm)),
+        clipped_share=_finite_or_none(float(metrics.clipped)),
         equivalent_sigma=sigma * bound / sensitivity if noisy and sensitivity > 0 and np.isfinite(bound) else None,
         cohort=len(done.cohort),
         max_participations=int(done.state.participations.max()),
@@ -54,7 +55,7 @@ def line_of(
     )
 
 
-def _known(measure: float) -> float | None:
+def _finite_or_none(measure: float) -> float | None:
     """Return None for what the engine could not see, as over a network, and for norms that overflowed."""
     return measure if math.isfinite(measure) else None
 
@@ -75,7 +76,7 @@ def _stop_score(plan: Plan, dataset: Dataset, done: Round, tested: Score) -> Sco
     """Judge the target accuracy on the split held out for choices where there is one, else on the test split."""
     if plan.target_accuracy is None or dataset.validation is None:
         return tested
-    return score(plan.model, done.state.params, dataset.validation)
+    return score(plan.model, model_of(plan, done.state), dataset.validation)
 
 
 PROBE = 256
@@ -85,16 +86,16 @@ def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, 
     """Measure per-example layer norms on up to 256 examples of the cohort: a diagnostic, outside the training loop."""
     if population is None:
         return None
-    held = population.shards[done.cohort].ravel()
-    if not len(held):
+    rows = population.shards[done.cohort].ravel()
+    if not len(rows):
         return {}
-    rows = held[np.linspace(0, len(held) - 1, PROBE).astype(int)]
-    x, y = population.x[rows], population.y[rows]
-    return {q: _known(norm) for q, norm in norm_quantiles(plan.model, done.state.params, x, y).items()}
+    probed = rows[np.linspace(0, len(rows) - 1, PROBE).astype(int)]
+    x, y = population.x[probed], population.y[probed]
+    return {q: _finite_or_none(norm) for q, norm in norm_quantiles(plan.model, done.state.params, x, y).items()}
 
 
 def suggested_clip(lines: list[RoundLine]) -> tuple[float, float] | None:
     """Return the paper's advice for C, 1.5 to 2 times the l2-max of a non-private run, from its largest round."""
-    seen = [line.norm_quantiles["1"] for line in lines if line.norm_quantiles]
-    known = [norm for norm in seen if norm is not None]
-    return (1.5 * max(known), 2 * max(known)) if known and len(known) == len(seen) else None
+    norms = [line.norm_quantiles["1"] for line in lines if line.norm_quantiles]
+    finite = [norm for norm in norms if norm is not None]
+    return (1.5 * max(finite), 2 * max(finite)) if finite and len(finite) == len(norms) else None

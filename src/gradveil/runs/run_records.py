@@ -118,8 +118,8 @@ class RunResult:
 
     def __post_init__(self) -> None:
         whole("rounds", self.rounds, 0, MOST)
-        for held in self.guarantees:
-            refuse_unknown(held.threat_model)
+        for guarantee in self.guarantees:
+            refuse_unknown(guarantee.threat_model)
 
     def plain(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -128,4 +128,4 @@ class RunResult:
     def guarantee(self, threat_model: str) -> GuaranteeRecord:
         """Return what holds against one adversary."""
         refuse_unknown(threat_model)
-        return next(held for held in self.guarantees if held.threat_model == threat_model)
+        return next(guarantee for guarantee in self.guarantees if guarantee.threat_model == threat_model)

@@ -17,6 +17,7 @@ from gradveil.federation.engine import Engine, Population
 from gradveil.federation.evaluate import score
 from gradveil.federation.ledger import shape_of
 from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.federation.plan_data import data_for
 from gradveil.federation.rounds import Round, cohort_of, rounds
 from gradveil.federation.server import State
 from gradveil.keys import Keys
@@ -24,7 +25,7 @@ from gradveil.privacy.inspection import inspect
 from gradveil.runs import recording, store
 from gradveil.runs.budget import Budget
 from gradveil.runs.counted import guarantees
-from gradveil.runs.epsilon_curve import course
+from gradveil.runs.epsilon_curve import epsilon_curves
 from gradveil.runs.round_line import line_of, suggested_clip
 from gradveil.runs.run_records import RoundLine, RunResult
 
@@ -53,9 +54,9 @@ class Run:
     """A run under way: what it needs, and how far it has come.
 
     population: who holds what, where the examples are on this machine. earlier: stretches that were trained when the
-    plan had another number of rounds. head: where the chain of lines stands. tried: attempts that the next round has
-    behind it. may_retry: whether a round that too few answered is tried again. recall: adds to a checkpoint's state
-    what happened after it, and says how often its round was tried.
+    plan had another number of rounds. head: the chain's digest after the last line. tried: failed attempts at the next
+    round. may_retry: whether a round that too few clients answered is repeated. recall: adds to a checkpoint's state
+    what happened after it, and returns how often its round was tried.
     """
 
     plan: Plan
@@ -76,7 +77,7 @@ class Run:
 
     @property
     def stopped_because(self) -> str | None:
-        """Say why the run is over, or None if it is not: the caller's two ways to stop are predicates on its lines."""
+        """Return why the run is over, or None if it is not."""
         reached = self.plan.target_accuracy
         if self.lines and reached is not None and self.lines[-1].stop_accuracy >= reached:
             return "target-accuracy"
@@ -100,33 +101,38 @@ def build_engine(plan: Plan, population: Population, options: Options) -> Engine
     return Vectorized(plan, population, options.execution)
 
 
-def prepare(plan: Plan, dataset: Dataset, folder: Path, options: Options) -> Run:
-    """Lay out the folder, or take up the run that it holds."""
-    there = _holds_a_run(folder, options.resume)
+def prepare(
+    plan: Plan,
+    dataset: Dataset,
+    folder: Path,
+    options: Options,
+    extracted: Callable[[float], None] = lambda share: None,
+) -> Run:
+    """Create the run folder, or resume the run in it. extracted: called with the share of features that are there."""
+    exists = _has_run(folder, options.resume)
+    dataset = data_for(plan, dataset, extracted)
     population = Population.of(plan, dataset)
     budget = Budget(plan, dataset, population.copies)
     inspect(plan.method, shape_of(plan, dataset.shape, len(dataset.classes)))
-    if not there:
+    if not exists:
         store.create(folder, plan, dataset, options.watch)
     engine = build_engine(plan, population, options)
-    if there:
+    if exists:
         store.accept(folder, plan, dataset)
-        store.keep_watching(folder, options.watch)
+        store.add_watched(folder, options.watch)
     return begin(plan, dataset, folder, budget, population, engine)
 
 
-def _holds_a_run(folder: Path, resume: bool) -> bool:
-    there = store.there(folder / store.PLAN)
-    if there and not resume:
-        raise BadInput(
-            f"out = {str(folder)!r}: already holds a run; add --resume to go on with it, or name a new folder"
-        )
-    return there
+def _has_run(folder: Path, resume: bool) -> bool:
+    exists = store.exists(folder / store.PLAN)
+    if exists and not resume:
+        raise BadInput(f"out = {str(folder)!r}: already holds a run; add --resume to continue it, or name a new folder")
+    return exists
 
 
 def lay_out(plan: Plan, dataset: Dataset, folder: Path) -> None:
     """Make the folder of a run, or accept the one that is there."""
-    if store.there(folder / store.PLAN):
+    if store.exists(folder / store.PLAN):
         store.accept(folder, plan, dataset)
     else:
         store.create(folder, plan, dataset)
@@ -144,7 +150,7 @@ def begin(
 
 
 def _catch_up(run: Run) -> store.Checkpoint | None:
-    """Take up the state of the checkpoint, with its line if a kill kept that from being written."""
+    """Restore the state of the checkpoint, and its line of metrics if a kill kept that from being written."""
     history = store.read_history(run.folder, run.plan)
     latest = store.latest(run.folder, history, run.state)
     run.budget.trained_under(history.earlier)
@@ -167,11 +173,11 @@ def proceed(run: Run) -> Iterator[RoundLine]:
         _record(run, watch)
         for done in rounds(run.plan, run.engine, run.state, run.roots, run.tried, run.may_retry):
             line = store.linked(run.head, run.plan, _line(run, done, time.perf_counter() - began))
-            kept = store.Checkpoint(done.state, line, line.chain)
-            store.save(run.folder, kept, watched=done.state.round in watch)
+            checkpoint = store.Checkpoint(done.state, line, line.chain)
+            store.save(run.folder, checkpoint, watched=done.state.round in watch)
             store.append_metrics(run.folder, line)
             run.state, run.seconds, run.tried = done.state, run.seconds + line.seconds, 0
-            run.head = kept.head
+            run.head = checkpoint.head
             run.lines.append(line)
             yield line
             began = time.perf_counter()
@@ -185,19 +191,19 @@ def _line(run: Run, done: Round, seconds: float) -> RoundLine:
 
 
 def _settle(run: Run, watch: frozenset[int]) -> None:
-    """Bring the folder to where the checkpoint stands: its line, and its copy if it is watched; or write the first."""
+    """Complete the folder from its checkpoint (line of metrics, copy if watched), or write the first checkpoint."""
     latest = _catch_up(run)
     if latest is None:
         latest = store.Checkpoint(run.state, None, run.head)
         return store.save(run.folder, latest, watched=0 in watch)
     history, done = store.read_history(run.folder, run.plan), latest.state.round
     store.complete(run.folder, history, latest.line if done > len(history.lines) else None)
-    if done in watch and not store.there(store.watched_path(run.folder, done)):
+    if done in watch and not store.exists(store.watched_path(run.folder, done)):
         store.save(run.folder, latest, watched=True)
 
 
 def _record(run: Run, watch: frozenset[int]) -> None:
-    """Record what the next round will show, if it is watched and its secret keys could not be made again."""
+    """Record what the next round will show, if it is watched and its keys are secret, so it cannot be replayed."""
     if run.population is not None and run.plan.noise_source is NoiseSource.SECRET and run.state.round in watch:
         recording.record(run.folder, run.plan, run.population, run.state, run.roots)
 
@@ -209,15 +215,16 @@ def _over(run: Run) -> bool:
 def conclude(run: Run) -> RunResult:
     """Write params.npz and result.json; returns the result. The folder is locked meanwhile: accounting takes time."""
     with store.locked(run.folder):
-        result = _settled(run)
+        result = _result(run)
         store.write_record(run.folder / store.RESULT, result)
         return result
 
 
-def _settled(run: Run) -> RunResult:
-    counted, held = guarantees(run.plan, run.budget, run.state, run.roots, run.earlier)
-    plan, digest = run.plan, store.save_params(run.folder, run.state.params)
-    final = score(plan.model, run.state.params, run.dataset.test)
+def _result(run: Run) -> RunResult:
+    counted, records = guarantees(run.plan, run.budget, run.state, run.roots, run.earlier)
+    plan, params = run.plan, server.model_of(run.plan, run.state)
+    digest = store.save_params(run.folder, params)
+    final = score(plan.model, params, run.dataset.test)
     data = store.read_data(run.folder)
     return RunResult(
         dataset=plan.dataset,
@@ -243,8 +250,8 @@ def _settled(run: Run) -> RunResult:
         params_sha256=digest,
         metrics_head=run.head,
         suggested_clip=suggested_clip(run.lines),
-        guarantees=held,
+        guarantees=records,
         presumed=run.budget.presumed(counted, int(run.state.participations.max())),
         as_the_paper_accounts=run.budget.as_the_paper_accounts(run.state.round),
-        epsilon_over_rounds=course(run.budget, run.lines, held, counted),
+        epsilon_over_rounds=epsilon_curves(run.budget, run.lines, records, counted),
     )

@@ -14,6 +14,7 @@ from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Method
 from gradveil.privacy.schedule import Constant, Schedule
 from gradveil.privacy.sensitivity import L2MaxAsCoded, Sensitivity
+from gradveil.privacy.slack import Slack
 
 SAMPLING_NAMES: dict[str, Sampling] = {kind.name: kind() for kind in SAMPLINGS}
 DEFAULT_SIGMA_0, DEFAULT_SIGMA_T = 15.0, 4.85
@@ -41,15 +42,15 @@ def method_named(name: str) -> Method:
     return pick("method", name, METHODS).value
 
 
-def divided(given: dict[str, Any]) -> tuple[dict[str, Any], "Tweaks"]:
+def divided(settings: dict[str, Any]) -> tuple[dict[str, Any], "Tweaks"]:
     """Divide settings by their short names into fields of a plan and changes of its method; words become parts.
 
     >>> divided({"lr": 0.1, "sigma": 2.0})[0]
     {'learning_rate': 0.1}
     """
     short = {field.name for field in fields(Tweaks)}
-    tweaks = Tweaks(**{name: value for name, value in given.items() if name in short})
-    rest = {name: value for name, value in given.items() if name not in short}
+    tweaks = Tweaks(**{name: value for name, value in settings.items() if name in short})
+    rest = {name: value for name, value in settings.items() if name not in short}
     if "lr" in rest:
         if "learning_rate" in rest:
             raise BadInput("lr, learning_rate: are one setting; give it once")
@@ -139,23 +140,25 @@ def _shifted(noise: Any, start: float | None, end: float | None) -> Schedule:
     return shifted
 
 
-def _clip(given: Any, clip: Any) -> Clip:
+def _clip(value: Any, clip: Any) -> Clip:
     """Read NUMBER (the bound of the method's own kind of clip), flat:NUMBER or per-layer:NUMBER."""
-    if not isinstance(given, str):
-        return _bounded(scalar(float, given, "clip"), given, clip)
-    kind, colon, bound = given.rpartition(":")
+    if not isinstance(value, str):
+        return _bounded(scalar(float, value, "clip"), value, clip)
+    kind, colon, bound = value.rpartition(":")
     if not colon:
-        return _bounded(number("clip", given), given, clip)
+        return _bounded(number("clip", value), value, clip)
     makers: dict[str, Any] = {"flat": Flat, "per-layer": PerLayer}
-    made: Clip = pick("clip", kind, makers)(number("clip", bound))
-    return made
+    result: Flat | PerLayer = pick("clip", kind, makers)(number("clip", bound))
+    if isinstance(clip, Slack):
+        return replace(clip, c=result.c, per_layer=kind == "per-layer")
+    return result
 
 
-def _bounded(c: float, given: Any, clip: Any) -> Clip:
+def _bounded(c: float, value: Any, clip: Any) -> Clip:
     for name in ("c", "radius", "high"):
         if name in {field.name for field in fields(clip)}:
             changed: Clip = replace(clip, **{name: c})
             return changed
     raise BadInput(
-        f"clip = {given}: this method does not clip; write flat:{given} or per-layer:{given} to make it clip"
+        f"clip = {value}: this method does not clip; write flat:{value} or per-layer:{value} to make it clip"
     )

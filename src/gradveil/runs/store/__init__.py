@@ -20,6 +20,7 @@ from gradveil.runs.store.checkpoint import (
 )
 from gradveil.runs.store.files import (
     by_round,
+    exists,
     npz,
     parsed,
     read,
@@ -27,7 +28,6 @@ from gradveil.runs.store.files import (
     read_npz,
     read_sealed,
     read_toml,
-    there,
     write,
     write_json,
     write_sealed,
@@ -35,9 +35,9 @@ from gradveil.runs.store.files import (
 from gradveil.runs.store.folder import (
     ENVIRONMENT,
     accept,
+    add_watched,
     create,
     environment,
-    keep_watching,
     plan_from,
     read_environment,
     read_plan,
@@ -58,7 +58,7 @@ from gradveil.runs.store.history import (
     read_history,
     read_metrics,
 )
-from gradveil.runs.store.lock import Busy, held, locked
+from gradveil.runs.store.lock import Busy, is_locked, locked
 from gradveil.runs.store.result import RESULT, read_result
 
 __all__ = [
@@ -79,14 +79,15 @@ __all__ = [
     "EnvironmentRecord",
     "History",
     "accept",
+    "add_watched",
     "append_metrics",
     "by_round",
     "complete",
     "create",
     "environment",
-    "held",
+    "exists",
     "inspect",
-    "keep_watching",
+    "is_locked",
     "latest",
     "linked",
     "locked",
@@ -113,7 +114,6 @@ __all__ = [
     "save",
     "save_params",
     "state_digest",
-    "there",
     "watched",
     "watched_path",
     "write",

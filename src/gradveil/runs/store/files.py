@@ -38,7 +38,7 @@ def refusing(path: Path, done: str) -> Iterator[None]:
         raise BadInput(f"{str(path)!r}: cannot be {done} ({error})") from None
 
 
-def there(path: Path) -> bool:
+def exists(path: Path) -> bool:
     """Whether a path exists; one that cannot be asked for is bad input."""
     with refusing(path, "read"):
         return path.exists()
@@ -69,10 +69,10 @@ def _refuse_special(path: Path) -> None:
         _refuse_unless_regular(path, path.stat())
 
 
-def _refuse_unless_regular(path: Path, found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _refuse_unless_regular(path: Path, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise BadInput(f"{str(path)!r}: is a device, a pipe or a socket, where a regular file is expected")
 
 
@@ -110,9 +110,9 @@ def append(path: Path, content: bytes) -> None:
     with refusing(path, "written"), os.fdopen(opened(path, flags), "ab", buffering=0) as file:
         before = os.fstat(file.fileno()).st_size
         try:
-            left = memoryview(content)
-            while left:
-                left = left[file.write(left) :]
+            remaining = memoryview(content)
+            while remaining:
+                remaining = remaining[file.write(remaining) :]
             os.fsync(file.fileno())
         except OSError:
             os.ftruncate(file.fileno(), before)
@@ -205,5 +205,5 @@ def read_npz(path: Path, names: Iterable[str] | None = None) -> dict[str, np.nda
 
 def by_round(folder: Path) -> dict[int, Path]:
     """Find the files of a folder that are named by a round, such as round-000010.npz."""
-    found = ((path.stem.removeprefix("round-"), path) for path in folder.glob("round-*.npz"))
-    return {int(number): path for number, path in found if number.isdecimal()}
+    named = ((path.stem.removeprefix("round-"), path) for path in folder.glob("round-*.npz"))
+    return {int(number): path for number, path in named if number.isdecimal()}

@@ -68,7 +68,7 @@ def _write_plan(folder: Path, plan: Plan) -> None:
 
 
 def _describe(dataset: Dataset, key: bytes, plan: Plan) -> DataRecord:
-    """Tell of the data what may be told.
+    """Return the record of the data, without anything private.
 
     Whoever knows all rows but one could try guesses against a plain digest, so of a user's own data it has a key that
     only the folder's owner can read.
@@ -96,39 +96,43 @@ def accept(folder: Path, plan: Plan, dataset: Dataset) -> None:
 
     Other rounds become the plan in force, if the run has not done more already.
     """
-    stored = files.read_toml(folder / PLAN)
-    now = replace(plan, rounds=stored["rounds"]) if isinstance(stored.get("rounds"), int) else plan
-    if stored != codec.encode(now):
+    table = files.read_toml(folder / PLAN)
+    stored_plan = replace(plan, rounds=table["rounds"]) if isinstance(table.get("rounds"), int) else plan
+    if table != codec.encode(stored_plan):
         raise BadInput(f"out = {str(folder)!r}: holds a run of another plan; name a new folder")
     _refuse_other_data(folder, dataset)
-    inspect(folder, now)
-    if now != plan:
+    inspect(folder, stored_plan)
+    if stored_plan != plan:
         with locked(folder):
-            _change_rounds(folder, now, plan)
+            _change_rounds(folder, stored_plan, plan)
 
 
 def _refuse_other_data(folder: Path, dataset: Dataset) -> None:
-    told = read_data(folder)
-    kept, found = told.sha256, dataset.digest()
+    record = read_data(folder)
+    recorded, actual = record.sha256, dataset.digest()
     if dataset.own:
-        kept, found = told.keyed_digest, _keyed(dataset, files.read(folder / DATA_KEY))
-    if kept != found:
-        raise BadInput(f"out = {str(folder)!r}: its run saw other data of {dataset.name!r} than this")
+        recorded, actual = record.keyed_digest, _keyed(dataset, files.read(folder / DATA_KEY))
+    if recorded != actual:
+        raise BadInput(f"out = {str(folder)!r}: its run was trained on other data named {dataset.name!r}")
 
 
-def _change_rounds(folder: Path, now: Plan, plan: Plan) -> None:
+def _change_rounds(folder: Path, stored_plan: Plan, plan: Plan) -> None:
     """Put a plan with other rounds in force; killed between the two writes, the folder still holds the old one."""
-    history = inspect(folder, now)
+    history = inspect(folder, stored_plan)
     done = len(history.lines)
     if plan.rounds < done:
-        raise BadInput(f"rounds = {plan.rounds}: the run has done {done} rounds, which cannot be taken back")
-    if now.target_accuracy is not None and done and history.lines[-1].stop_accuracy >= now.target_accuracy:
+        raise BadInput(f"rounds = {plan.rounds}: must be at least {done}, the rounds that the run has done")
+    if (
+        stored_plan.target_accuracy is not None
+        and done
+        and history.lines[-1].stop_accuracy >= stored_plan.target_accuracy
+    ):
         raise BadInput(f"rounds = {plan.rounds}: the run is over, since it reached target_accuracy after {done} rounds")
     with files.refusing(folder, "written"):
         (folder / RESULT).unlink(missing_ok=True)  # it is about another number of rounds; a new one is made at the end
     earlier = history.earlier
     if not earlier or earlier[-1].until < done:
-        write_earlier(folder, (*earlier, Earlier(done, now.rounds)))
+        write_earlier(folder, (*earlier, Earlier(done, stored_plan.rounds)))
     _write_plan(folder, plan)
 
 
@@ -145,7 +149,7 @@ def environment() -> EnvironmentRecord:
     )
 
 
-def keep_watching(folder: Path, rounds: frozenset[int]) -> None:
+def add_watched(folder: Path, rounds: frozenset[int]) -> None:
     """Remember rounds whose checkpoints are to be kept, beside those remembered before."""
     before = watched(folder)
     if not rounds <= before:
@@ -155,7 +159,7 @@ def keep_watching(folder: Path, rounds: frozenset[int]) -> None:
 def watched(folder: Path) -> frozenset[int]:
     """Return the rounds whose checkpoints are to be kept."""
     path = folder / WATCH
-    return frozenset(read_record(path, WatchedRounds).rounds) if files.there(path) else frozenset()
+    return frozenset(read_record(path, WatchedRounds).rounds) if files.exists(path) else frozenset()
 
 
 def read_environment(folder: Path) -> EnvironmentRecord:

@@ -66,8 +66,8 @@ class WatchedRounds:
     rounds: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        for one in self.rounds:
-            whole("rounds", one, 0, MOST)
+        for t in self.rounds:
+            whole("rounds", t, 0, MOST)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ CHAIN = "chain"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """A run as its folder tells it, checked: earlier plans, one line a round, and the chain's digests h_0, h_1, ...
+    """The checked history of a run folder: earlier plans, one line per round, and the chain's digests h_0, h_1, ...
 
     torn: bytes after the last whole line, as a kill leaves them.
     """
@@ -72,24 +72,24 @@ def read_history(folder: Path, plan: Plan) -> History:
     begun = replace(plan, rounds=earlier[0].rounds) if earlier else plan
     if plan_digest(begun) != data.plan:
         raise BadInput(
-            f"{str(folder / PLAN)!r}: is not the plan that this run began with; a run cannot go on under another plan "
-            "(for more rounds leave the file as it was and add --rounds to --resume)"
+            f"{str(folder / PLAN)!r}: is not the plan that this run began with; a run cannot be resumed with another "
+            "plan (for more rounds restore the file and add --rounds to --resume)"
         )
-    whole, torn = _whole(files.read(folder / METRICS) if files.there(folder / METRICS) else b"")
+    texts, torn = _split(files.read(folder / METRICS) if files.exists(folder / METRICS) else b"")
     lines, heads = [], [files.digest(codec.record(data))]
-    for t, text in enumerate(whole):
-        said = _said(folder, t, text)
-        heads.append(link(heads[-1], plan_at(plan, earlier, t), said))
-        if said.get(CHAIN) != heads[-1]:
+    for t, text in enumerate(texts):
+        record = _parsed(folder, t, text)
+        heads.append(link(heads[-1], plan_at(plan, earlier, t), record))
+        if record.get(CHAIN) != heads[-1]:
             raise BadInput(
                 f"{_where(folder, t)}: does not follow from the plan and the lines before it; metrics.jsonl or "
                 "plan.toml was damaged or edited"
             )
-        lines.append(decoded(RoundLine, said, _where(folder, t)))
+        lines.append(decoded(RoundLine, record, _where(folder, t)))
     return History(plan, earlier, lines, heads, torn)
 
 
-def _whole(content: bytes) -> tuple[list[bytes], bytes]:
+def _split(content: bytes) -> tuple[list[bytes], bytes]:
     *lines, rest = content.split(b"\n")
     return lines, rest
 
@@ -98,19 +98,19 @@ def _where(folder: Path, t: int) -> str:
     return f"{str(folder / METRICS)!r}, line {t + 1}"
 
 
-def _said(folder: Path, t: int, text: bytes) -> Record:
-    """Read a line as it stands there: its digest is that of what was written."""
-    said = files.parsed(text, _where(folder, t))
-    if said.get("round") != t:
-        raise BadInput(f"{_where(folder, t)}: tells of round {quoted(said.get('round'))} where {t} is expected")
-    return said
+def _parsed(folder: Path, t: int, text: bytes) -> Record:
+    """Parse a line without decoding it: its digest is that of the JSON as written."""
+    record = files.parsed(text, _where(folder, t))
+    if record.get("round") != t:
+        raise BadInput(f"{_where(folder, t)}: is of round {quoted(record.get('round'))} where {t} is expected")
+    return record
 
 
 def read_metrics(folder: Path) -> list[RoundLine]:
-    """Read the lines that are whole, unchecked but for being records of rounds; for those who watch a run go on."""
+    """Read the complete lines without checking the chain, for those who follow a run while it trains."""
     path = folder / METRICS
-    whole, _ = _whole(files.read(path) if files.there(path) else b"")
-    return [decoded(RoundLine, _said(folder, t, text), _where(folder, t)) for t, text in enumerate(whole)]
+    texts, _ = _split(files.read(path) if files.exists(path) else b"")
+    return [decoded(RoundLine, _parsed(folder, t, text), _where(folder, t)) for t, text in enumerate(texts)]
 
 
 def append_metrics(folder: Path, line: RoundLine) -> None:
@@ -145,7 +145,7 @@ def read_data(folder: Path) -> DataRecord:
 def read_earlier(folder: Path) -> tuple[Earlier, ...]:
     """Read under how many planned rounds earlier stretches were trained."""
     path = folder / PLANS
-    return read_record(path, EarlierPlans).earlier if files.there(path) else ()
+    return read_record(path, EarlierPlans).earlier if files.exists(path) else ()
 
 
 def write_earlier(folder: Path, earlier: Sequence[Earlier]) -> None:

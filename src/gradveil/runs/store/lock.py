@@ -25,15 +25,15 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(opened(folder / LOCK, os.O_RDWR | os.O_CREAT), "rb")
     with file:
-        end = time.monotonic() + 1.0  # whoever only asks whether it is held, holds it for a moment
-        while not _taken(file, fcntl.LOCK_EX):
+        end = time.monotonic() + 1.0  # `is_locked` of another process holds it for a moment
+        while not _acquired(file, fcntl.LOCK_EX):
             if time.monotonic() > end:
                 raise Busy(f"out = {str(folder)!r}: another process is writing this run")
             time.sleep(0.02)
         yield
 
 
-def _taken(file: IO[Any], kind: int) -> bool:
+def _acquired(file: IO[Any], kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except OSError:
@@ -41,10 +41,10 @@ def _taken(file: IO[Any], kind: int) -> bool:
     return True
 
 
-def held(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Whether a process is writing this run now; nothing is written to find out."""
     try:
         with os.fdopen(opened(folder / LOCK, os.O_RDONLY), "rb") as file:
-            return not _taken(file, fcntl.LOCK_SH)
+            return not _acquired(file, fcntl.LOCK_SH)
     except (OSError, BadInput):
         return False
