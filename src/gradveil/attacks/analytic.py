@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 from gradveil.attacks.attack import Reconstruction
+from gradveil.attacks.dense_input import dense_input
 from gradveil.attacks.labels import Counts, Depending, Labels, Sign
 from gradveil.attacks.leak import Leak, merged
 from gradveil.errors import BadInput
@@ -27,10 +28,8 @@ class Analytic:
 
     def refuse(self, leak: Leak) -> None:
         """Refuse a model whose first layer is not dense with a bias: no other reveals its input."""
-        leaves = jax.tree.leaves(leak.readings[0].gradient)
-        inputs = int(np.prod(leak.stage.shape))
-        dense = len(leaves) > 1 and leaves[0].ndim == 2 and leaves[0].shape[0] == inputs
-        if not dense or leaves[1].shape != leaves[0].shape[1:]:
+        layer = dense_input(leak.stage, leak.readings[0].gradient)
+        if layer is None or layer.bias is None:
             raise BadInput(
                 f"attack = {self.name}: needs a model whose first layer is dense and has a bias, such as Mlp(bias=True)"
             )

@@ -85,17 +85,22 @@ class Attack(Protocol):
 
 
 def mount(
-    attack: Attack, leaks: Sequence[Leak], seed: int, done: Callable[[int], None] = lambda victim: None
+    attack: Attack,
+    leaks: Sequence[Leak],
+    seed: int,
+    done: Callable[[int], None] = lambda victim: None,
+    cores: int | None = None,
 ) -> list[Reconstruction]:
     """Attack every leak, one victim per core at a time; `done` is called as each is finished.
 
-    The result of a victim depends on the seed and its index alone, not on how many others there are.
+    cores: as many as are used; by default all, or half as many as there are victims. The result of a victim depends on
+    the seed and its index alone, not on how many others there are.
     """
     for leak in leaks:
         attack.refuse(leak)
     ready = attack.prepared(leaks[0], keys.named(keys.root(seed), "prepare"))
     # A program is compiled for each device, which takes as long as a few attacks: fewer devices for few victims.
-    devices = jax.local_devices()[: max(1, len(leaks) // 2)]
+    devices = jax.local_devices()[: cores or max(1, len(leaks) // 2)]
     idle: SimpleQueue[jax.Device] = SimpleQueue()
     for device in devices:
         idle.put(device)

@@ -47,6 +47,25 @@ class Cosine:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerwiseCosine:
+    """The mean over layers of 1 - cosine: a first layer with little of the norm counts as much as a last one.
+
+    A layer that was held back whole, or of which nothing was read, counts as matched.
+    """
+
+    def __call__(self, observed: Tree, guessed: Tree, std: Tree, weights: Tree) -> Array:
+        """Compare directions layer by layer."""
+
+        def angle(y: Array, g: Array, w: Array) -> Array:
+            lengths = jnp.sum(w * y * y) * jnp.sum(w * g * g)
+            apart = 1 - jnp.sum(w * y * g) * jax.lax.rsqrt(jnp.maximum(lengths, 1e-30))
+            return jnp.where(jnp.sum(w * y * y) == 0, 0.0, apart)
+
+        angles = jax.tree.leaves(jax.tree.map(angle, observed, guessed, weights))
+        return jnp.mean(jnp.stack(angles))
+
+
+@dataclass(frozen=True, slots=True)
 class Likelihood:
     """sum_i (y_i - g_i)^2 / (2 s_i^2): minus the log-likelihood under the true Gaussian noise, up to a constant.
 
@@ -66,4 +85,4 @@ class Likelihood:
         return _total(scaled) / 2
 
 
-DISTANCES = (SquaredL2(), Cosine(), Likelihood())
+DISTANCES = (SquaredL2(), Cosine(), LayerwiseCosine(), Likelihood())

@@ -84,6 +84,10 @@ class Lbfgs:
         """Whether an iteration lowered the loss by less than the fraction `least_gain`."""
         return after > before * (1 - self.least_gain)
 
+    def shown(self, moved: Moved) -> tuple[Tree, Array]:
+        """Return the last guess, which is the best: the loss never rises."""
+        return moved.z, moved.loss
+
 
 def _turn(evaluate: Callable[[Array], tuple[Array, Array]], s: _Search) -> _Search:
     """Evaluate the step being tried, then accept or shorten it."""

@@ -24,18 +24,36 @@ A label below 0 marks padding.
 """
 
 
+class Law(NamedTuple):
+    """Coordinate i of a reading is value_i with probability share_i, else absent_i; on it lies noise N(0, std_i^2).
+
+    Trees of one shape, but that std broadcasts to it, and is NaN where it follows examples that are not known. absent
+    and share are None where every coordinate is shared.
+    """
+
+    value: Tree
+    absent: Tree | None
+    share: Tree | None
+    std: Tree
+
+
+Mechanism = Callable[[Tree, Tree, Array, Array, Array], Law]
+"""(params, clip_state, sigmas [L], x [L B, ...], y [L B]) -> the law of the reading of these examples."""
+
+
 class Reading(NamedTuple):
     """One reading, in the units of a gradient: an update is divided by -lr L.
 
     params: the parameters it was computed at. clip_state: the public state of the clip in that round.
     std: the standard deviation of the noise on it, a tree that broadcasts to `gradient`; NaN where the noise follows
-    the data, so that the adversary has to estimate it.
+    the data: then each guess has its own, or it is estimated. sigmas [L]: the noise of the round in units of S.
     """
 
     params: Tree
     clip_state: Tree
     gradient: Tree
     std: Tree
+    sigmas: Tree = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +97,8 @@ class Stage:
 
     batch B and steps L: the reading is the mean of L gradients of B examples each. `sparse`: pruned coordinates are
     zeros. `mu` is the Gaussian parameter of one reading if one example is added or removed, None where there is none.
+    `law`: the mechanism with its noise; None where all there is to know is the replay and the noise of the reading.
+    `exact`: whether that law is exact. `own_scale`: whether the noise follows the data, so that each guess has its own.
     """
 
     model: Model
@@ -92,6 +112,9 @@ class Stage:
     sparse: bool = False
     mu: float | None = None
     columns: tuple[Column, ...] = ()
+    law: Mechanism | None = None
+    exact: bool = True
+    own_scale: bool = False
 
     @property
     def examples(self) -> int:
@@ -146,7 +169,19 @@ def _mean(group: list[Reading]) -> Reading:
     stds = [noise_std(r) for r in group]
     std = jax.tree.map(lambda *leaves: np.sqrt(np.sum(np.square(leaves), axis=0)) / np.float32(count), *stds)
     params, clip_state = jax.tree.map(np.asarray, (group[0].params, group[0].clip_state))
-    return Reading(params, clip_state, gradient, std)
+    sigmas = jax.tree.map(lambda *each: np.sqrt(np.sum(np.square(each), axis=0)) / count, *(r.sigmas for r in group))
+    return Reading(params, clip_state, gradient, std, sigmas)
+
+
+def apart(leak: Leak) -> Reading:
+    """Stack the readings on a leading axis, all of them where a mean would lose what they say, else as `fused`.
+
+    The mean hides which coordinates were held back in which reading, and how large noise was whose scale is private.
+    """
+    if leak.stage.law is None or not (leak.stage.sparse or leak.stage.own_scale):
+        return fused(leak)
+    stacked: Reading = jax.tree.map(lambda *leaves: np.stack(leaves), *leak.readings)
+    return stacked
 
 
 def noise_std(reading: Reading) -> Tree:

@@ -16,6 +16,7 @@ import optax
 from gradveil import tree
 from gradveil.attacks.attack import Reconstruction
 from gradveil.attacks.labels import Labels, MatchedFilter
+from gradveil.attacks.law import law_of
 from gradveil.attacks.leak import Leak, Reading, Stage, merged
 from gradveil.errors import BadInput
 from gradveil.models.networks import Mlp
@@ -66,7 +67,8 @@ class Learned:
         d = tree.size(reading.gradient)
         rows = slice(0, max(200, LARGEST // d))
         x, y = leak.public.x[rows], leak.public.y[rows]
-        gradients = _whitened(_noiseless_readings(leak.stage, reading, jnp.asarray(x), jnp.asarray(y)), _std(reading))
+        keys = jax.random.split(jax.random.fold_in(key, len(x)), len(x))
+        gradients = _public_readings(leak.stage, reading, jnp.asarray(x), jnp.asarray(y), keys)
         noisy = float(jnp.max(tree.flat(tree.lot_of_one(reading.std)))) > 0
         return replace(self, trained=_train(self, gradients, jnp.asarray(x).reshape(len(x), -1), noisy, key))
 
@@ -74,34 +76,44 @@ class Learned:
         """Evaluate the network once."""
         assert self.trained is not None, "prepared() trains the network that is asked here"
         reading = merged(leak)
-        row = _whitened(tree.flat(tree.lot_of_one(reading.gradient)), _std(reading))
+        row = _whitened(leak.stage, reading.gradient, reading.std)[None]
         guess = _guess(self, self.trained, _features(self.trained, row))
         one = np.ones(1, np.int32)
         x = np.asarray(guess).reshape(1, 1, *leak.stage.shape)
         return Reconstruction(x, self.labels(leak, 1), np.zeros(1), one, one)
 
 
-def _std(reading: Reading) -> Array:
-    """Return the noise as one row [1, d]; where there is none, 1 leaves the gradient as it is."""
-    spread = jax.tree.map(lambda s, g: jnp.broadcast_to(s, g.shape), reading.std, reading.gradient)
-    row = tree.flat(tree.lot_of_one(spread))
-    return jnp.where(row > 0, row, 1.0)
+def _whitened(stage: Stage, gradient: Tree, std: Tree) -> Array:
+    """Return a reading in units of its noise, one row [d]; where there is none, as it is.
 
-
-def _whitened(rows: Array, std: Array) -> Array:
-    """Scale coordinates so that their noise is standard normal."""
-    return rows / std
+    Noise that follows the data says how large it is: one more value, the logarithm of the scale in units of the error
+    1 / sqrt(2 d) with which it can be read off d coordinates.
+    """
+    spread = jax.tree.map(lambda s, g: jnp.broadcast_to(s, g.shape), std, gradient)
+    row, scale = (tree.flat(tree.lot_of_one(part))[0] for part in (gradient, spread))
+    row = row / jnp.where(scale > 0, scale, 1.0)
+    if not stage.own_scale:
+        return row
+    return jnp.append(row, jnp.log(jnp.maximum(scale[0], 1e-30)) * jnp.sqrt(2.0 * row.size))
 
 
 @partial(jax.jit, static_argnums=0)
-def _noiseless_readings(stage: Stage, reading: Reading, x: Array, y: Array) -> Array:
-    """Return the noiseless readings of examples, one row each, [n, d]."""
+def _public_readings(stage: Stage, reading: Reading, x: Array, y: Array, keys: Array) -> Array:
+    """Return what the mechanism makes of examples before noise, in units of the noise of each, as `_whitened`, [n, d].
 
-    def one(example: tuple[Array, Array]) -> Array:
-        replayed = stage.replay(reading.params, reading.clip_state, example[0][None], example[1][None])
-        return tree.flat(tree.lot_of_one(replayed))[0]
+    Coordinates that are held back at random are drawn once for each example.
+    """
 
-    rows: Array = jax.lax.map(one, (x, y))
+    def one(given: tuple[Array, Array, Array]) -> Array:
+        law = law_of(stage, reading, given[0][None], given[1][None])
+        std = law.std if stage.own_scale else reading.std
+        if law.share is None:
+            return _whitened(stage, law.value, std)
+        drawn = tree.unflat(jax.random.uniform(given[2], (tree.size(law.value),)), law.value)
+        kept = jax.tree.map(lambda v, a, p, u: jnp.where(u < p, v, a), law.value, law.absent, law.share, drawn)
+        return _whitened(stage, kept, std)
+
+    rows: Array = jax.lax.map(one, (x, y, keys))
     return rows
 
 

@@ -11,10 +11,12 @@ import numpy as np
 
 from gradveil.attacks import public_stats
 from gradveil.attacks.attack import Reconstruction, Trajectory
-from gradveil.attacks.distance import Distance, SquaredL2
-from gradveil.attacks.labels import Joint, Labels, RowSums, beliefs
+from gradveil.attacks.class_mix import beliefs
+from gradveil.attacks.distance import Distance, Likelihood, SquaredL2
+from gradveil.attacks.labels import Joint, Labels, RowSums
+from gradveil.attacks.law import law_of, log_density, shown_on_average, units
 from gradveil.attacks.lbfgs import Lbfgs
-from gradveil.attacks.leak import Leak, Reading, Stage, fused
+from gradveil.attacks.leak import Leak, Reading, Stage, apart, fused
 from gradveil.attacks.optimizers import Moved, Optimizer
 from gradveil.attacks.prior import Anything, Prior
 from gradveil.attacks.public_stats import PublicStats
@@ -76,6 +78,10 @@ class Matching:
     def _exactly(self, stage: Stage) -> bool:
         return self.unrolls and stage.steps <= self.longest
 
+    def _weighs_scales(self, stage: Stage) -> bool:
+        """Whether a guess is judged by its own noise, where that follows the data; else by the noise of the reading."""
+        return stage.own_scale and self._exactly(stage) and isinstance(self.distance, Likelihood)
+
     def __call__(self, leak: Leak, key: Array) -> Reconstruction:
         """Attack one leak once."""
         n = self.guesses(leak.stage)
@@ -83,7 +89,8 @@ class Matching:
         believed = beliefs(leak) if self.prior.believes else None
         stats = public_stats.compute(leak, np.zeros(n, np.int32) if inferred is None else inferred, believed)
         plain = self if self._exactly(leak.stage) else replace(self, unrolls=False)
-        trajectory = _attempt(plain, self._essence(leak.stage), fused(leak), stats, key)
+        readings = apart(leak) if plain._exactly(leak.stage) else fused(leak)
+        trajectory = _attempt(plain, self._essence(leak.stage), readings, stats, key)
         return Reconstruction.of(trajectory, inferred)
 
     def _essence(self, stage: Stage) -> Stage:
@@ -98,6 +105,9 @@ class Matching:
             batch=stage.examples,
             steps=1,
             replay=_never_replayed,
+            law=None,
+            exact=True,
+            own_scale=False,
         )
 
 
@@ -152,9 +162,10 @@ def _iterate(attack: Matching, objective: Callable[[Tree], Array], stats: Public
 
 
 def _picture(attack: Matching, stage: Stage, stats: PublicStats, run: _Run) -> Trajectory:
-    guess: Guess = run.moved.z
+    guess: Guess
+    guess, loss = attack.optimizer.shown(run.moved)
     x = attack.prior.read(guess.z, stats, stage)
-    return Trajectory(x, guess.logits, run.moved.loss, run.iterations, run.moved.evaluations)
+    return Trajectory(x, guess.logits, loss, run.iterations, run.moved.evaluations)
 
 
 def _loss(attack: Matching, stage: Stage, readings: Reading, stats: PublicStats, guess: Guess) -> Array:
@@ -162,6 +173,8 @@ def _loss(attack: Matching, stage: Stage, readings: Reading, stats: PublicStats,
     x = attack.prior.read(guess.z, stats, stage)
 
     def to(reading: Reading) -> Array:
+        if attack._weighs_scales(stage):
+            return -log_density(reading.gradient, law_of(stage, reading, x, stats.labels), units(reading))
         gradient = _gradient(attack, stage, reading, stats, x, guess.logits)
         weights = jax.tree.map(lambda y: jnp.where(y == 0, 0.0, 1.0) if stage.sparse else jnp.ones_like(y), reading[2])
         return attack.distance(reading.gradient, gradient, reading.std, weights)
@@ -172,6 +185,8 @@ def _loss(attack: Matching, stage: Stage, readings: Reading, stats: PublicStats,
 def _gradient(attack: Matching, stage: Stage, reading: Reading, stats: PublicStats, x: Array, logits: Array) -> Tree:
     """Return the reading of a guess: replayed through the mechanism, or the plain gradient of one batch."""
     if attack._exactly(stage):
+        if stage.sparse:
+            return shown_on_average(law_of(stage, reading, x, stats.labels))
         return stage.replay(reading.params, reading.clip_state, x, stats.labels)
     targets = jax.nn.softmax(logits) if logits.shape[1] else jax.nn.one_hot(stats.labels, stage.classes)
     return soft_gradient(stage, reading.params, x, targets)

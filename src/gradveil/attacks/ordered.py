@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradveil.attacks.labels import Labels, MatchedFilter, likelihood, reading_of
+from gradveil.attacks.class_mix import likelihood, reading_of
+from gradveil.attacks.labels import Labels, MatchedFilter
 from gradveil.attacks.leak import Host, Leak, Reading, Stage
 from gradveil.attacks.public_stats import class_means
 from gradveil.errors import BadInput

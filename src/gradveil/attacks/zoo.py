@@ -5,7 +5,10 @@ from dataclasses import dataclass, replace
 from gradveil import names
 from gradveil.attacks.analytic import Analytic
 from gradveil.attacks.attack import Attack
-from gradveil.attacks.distance import Cosine, Likelihood
+from gradveil.attacks.distance import Cosine, LayerwiseCosine, Likelihood
+from gradveil.attacks.exact import Exact
+from gradveil.attacks.fishing import Fishing
+from gradveil.attacks.imprint import Imprint
 from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, RowSums, Sign
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.learned import Learned
@@ -27,6 +30,9 @@ GRADINV = replace(
     iterations=4800,
     stop=0.0,
 )
+GRADINV_LAYERS = replace(
+    GRADINV, name="gradinv-layers", distance=LayerwiseCosine(), optimizer=SignedAdam(0.1, best=True)
+)
 MAP = replace(
     IDLG,
     name="map",
@@ -41,6 +47,7 @@ MAP = replace(
 UNROLLED = replace(MAP, name="unrolled", start=ClassMean(spread=0.05))
 TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)
 ANALYTIC = Analytic()
+EXACT = Exact()
 LEARNED = Learned()
 
 
@@ -54,5 +61,18 @@ class NamedAttack:
 
 ATTACKS: dict[str, NamedAttack] = {
     attack.name: NamedAttack(attack, names.ATTACKS[attack.name])
-    for attack in (DLG, IDLG, CPL, GRADINV, ANALYTIC, MAP, UNROLLED, TABLE, LEARNED)
+    for attack in (DLG, IDLG, CPL, GRADINV, GRADINV_LAYERS, ANALYTIC, EXACT, MAP, UNROLLED, TABLE, LEARNED)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTrap:
+    """An attack of a server that changes the weights it sends, and what it means."""
+
+    value: Imprint | Fishing
+    meaning: str
+
+
+MALICIOUS: dict[str, NamedTrap] = {
+    trap.name: NamedTrap(trap, names.MALICIOUS[trap.name]) for trap in (Imprint(), Fishing())
 }

@@ -4,12 +4,15 @@ A JSON Schema is in docs/schemas.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from gradveil import codec
 from gradveil.attacks.score import VictimScore
 from gradveil.errors import BadInput
 from gradveil.surface import Surface
+
+Verdict = Literal["leaks", "nothing-found", "too-few-victims"]
+"""See `leakage/verdict.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,15 +35,19 @@ class AttackSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRecord:
-    """How often the true record was told from n - 1 others, with its 95 % interval, beside chance and the bound.
+    """How often the true record was told from n - 1 others, with its 95 % interval, beside what could be reached.
 
-    bound: the most that any adversary can reach against Gaussian noise of this mu; null where nothing bounds it.
+    trials: every example of every victim is one. optimum: what the best adversary reaches on these very trials, over
+    the noise of the mechanism; null where it is not known. bound: the most that any adversary can reach against
+    Gaussian noise of this mu, whatever the records; null where nothing bounds it.
     """
 
     n: int
+    trials: int
     success: float
     success_ci: tuple[float, float]
     chance: float
+    optimum: float | None
     bound: float | None
     mu: float | None
 
@@ -50,9 +57,10 @@ class AttackRecord:
     """One attack: what was attacked and how, means over its victims, and each victim.
 
     surface: 0 the server, 1 the client's update, 2 during local training. round: rounds done before the reading.
-    gain: prior_rmse - mean_rmse, with its 95 % interval gain_ci, null for one victim. resilient: whether that interval
-    reaches down to 0. identification: share of guesses whose nearest of 1000 records is the truth. labels: label
-    accuracy by rule of inference, null where a rule cannot be applied. settings_sha256: names the very same attack.
+    gain: prior_rmse - mean_rmse, with its 95 % interval gain_ci, null for one victim. verdict: whether the attack found
+    a leak, by gain and identification. resilient: whether it found nothing. identification: share of guesses whose
+    nearest of 1000 records is the truth. labels: label accuracy by rule of inference, null where a rule cannot be
+    applied. settings_sha256: names the very same attack.
     """
 
     dataset: str
@@ -84,7 +92,8 @@ class AttackRecord:
     class_mean_rmse: float
     gain: float
     gain_ci: tuple[float, float] | None
-    resilient: bool | None
+    verdict: Verdict
+    resilient: bool
     resilient_by_the_papers_rule: bool
     mean_iterations: float
     mean_evaluations: float

@@ -7,28 +7,28 @@ from typing import Any
 
 import jax
 import numpy as np
-from scipy.stats import binomtest
 
 from gradveil import codec
-from gradveil.attacks import identify
 from gradveil.attacks.attack import Attack, Reconstruction, mount
 from gradveil.attacks.labels import INFERENCES
-from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
+from gradveil.attacks.leak import Column, Law, Leak, Public, Reading, Stage
 from gradveil.attacks.metrics import overlap
-from gradveil.attacks.score import RULES, Truth, VictimScore, identified, judge, summary
+from gradveil.attacks.score import RULES, Truth, VictimScore, judge, summary
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
 from gradveil.federation import leaks
-from gradveil.federation.leaks import Read, Replay
-from gradveil.leakage.attack_record import AttackRecord, AttackSettings, CandidateRecord
+from gradveil.federation.leaks import Read, Tap
+from gradveil.federation.replay import Replay
+from gradveil.leakage.attack_record import AttackRecord, AttackSettings
+from gradveil.leakage.identification import identification
 from gradveil.leakage.scenes import Scene
+from gradveil.leakage.verdict import finds_nearest, verdict
+from gradveil.privacy.method import Method
 from gradveil.privacy.prune import Keep
 from gradveil.surface import Surface
+from gradveil.tree import Array, Tree
 
-CANDIDATES = (10, 100, 1000)
 PUBLIC = 5000
-EFFORT = 5000
-"""Most examples that are replayed to identify one victim; larger sets of candidates are left out."""
 
 
 def public_half(dataset: Dataset) -> Public:
@@ -41,7 +41,10 @@ def public_half(dataset: Dataset) -> Public:
 def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
     """Read one client, as often as the scene says; returns what the adversary holds, and the truth."""
     reads = [scene.read(client, r) for r in range(scene.readings)]
-    readings = tuple(Reading(r.params, *_on_host((r.clip_state, r.gradient, r.std))) for r in reads)
+    readings = tuple(
+        Reading(read.params, _on_host(read.clip_state), _on_host(read.gradient), _on_host(read.std), scene.sigmas(r))
+        for r, read in enumerate(reads)
+    )
     x, y = (part[reads[0].rows] for part in (scene.dataset.train.x, scene.dataset.train.y))
     told = y if scene.told_labels else None
     return Leak(stage_of(scene, reads[0]), readings, public, told), Truth(readable(x), y)
@@ -65,10 +68,36 @@ def stage_of(scene: Scene, read: Read) -> Stage:
         batch=1 if single else plan.batch,
         steps=1 if tap.surface is Surface.EXAMPLE else plan.local_steps,
         replay=Replay.of(plan, tap),
-        sparse=not isinstance(plan.method.prune, Keep) and plan.method.surface >= tap.surface,
+        sparse=_prunes(plan.method, tap),
         mu=leaks.gaussian_mu(plan, t, tap, len(jax.tree.leaves(read.params))),
         columns=_columns(dataset),
+        law=KnownMechanism(Replay.of(plan, tap)),
+        exact=not _approximate(scene),
+        own_scale=any(bool(np.isnan(std).any()) for std in jax.tree.leaves(read.std)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownMechanism:
+    """The law of what a tap reads, as attacks know it; compared by value, since it decides their programs."""
+
+    replay: Replay
+
+    def __call__(self, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array) -> Law:
+        """Return the law of the reading of examples."""
+        return Law(*self.replay.law(params, clip_state, sigmas, x, y))
+
+
+def _prunes(method: Method, tap: Tap) -> bool:
+    """Whether coordinates of what is read were held back: at the tap's surface or nearer to the data."""
+    nearer = method.surface > tap.surface or (method.surface is tap.surface and tap.view == "released")
+    return nearer and not isinstance(method.prune, Keep)
+
+
+def _approximate(scene: Scene) -> bool:
+    """Whether later local steps start from parameters that earlier steps noised, which the law leaves out."""
+    method, several = scene.plan.method, scene.tap.surface is not Surface.EXAMPLE and scene.plan.local_steps > 1
+    return several and method.acts(Surface.EXAMPLE) and not method.noise.silent
 
 
 def _columns(dataset: Dataset) -> tuple[Column, ...]:
@@ -98,11 +127,12 @@ def attack(
     rule: str = "default",
     seed: int = 0,
     done: Callable[[int], None] = lambda victim: None,
-    beside: bool = True,
+    identify: bool = True,
+    cores: int | None = None,
 ) -> Outcome:
-    """Attack some victims of a scene and judge what came out.
+    """Attack some victims of a scene, on as many cores as given or on all, and judge what came out.
 
-    beside: also try every rule for labels and candidate identification, which read the same leaks on their own.
+    identify: also try every rule for labels and candidate identification, which read the same leaks on their own.
     """
     if victims < 1:
         raise BadInput(f"victims = {victims}: must be at least 1")
@@ -113,14 +143,20 @@ def attack(
     if not held:
         raise BadInput("victims: every batch drawn was empty, so there is nothing to attack")
     clients, caught, truths = map(list, zip(*held, strict=True))
-    founds = mount(attack, caught, seed, done)
+    founds = mount(attack, caught, seed, done, cores)
     verdicts = [judge(f, t, k, RULES[rule]) for f, t, k in zip(founds, truths, caught, strict=True)]
     verdicts = [replace(one, client=int(client)) for one, client in zip(verdicts, clients, strict=True)]
+    found = summary(verdicts) | {"per_victim": tuple(verdicts)}
+    candidates = identification(caught, truths, seed) if identify else ()
+    near = finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
+    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near)
     record = AttackRecord(
         **_facts(scene, attack, settings_of(scene, attack, rule, seed, len(caught))),
-        **summary(verdicts) | {"per_victim": tuple(verdicts)},
-        labels=label_rules(caught, truths) if beside else {},
-        candidates=identification(caught, truths, seed) if beside else (),
+        **found,
+        verdict=judged,
+        resilient=judged == "nothing-found",
+        labels=label_rules(caught, truths) if identify else {},
+        candidates=candidates,
         seconds=time.perf_counter() - began,
     )
     return Outcome(record, clients, caught, truths, founds, verdicts)
@@ -182,27 +218,3 @@ def label_rules(caught: list[Leak], truths: list[Truth]) -> dict[str, float | No
         return float(np.mean([overlap(g, t.y, classes) for g, t in zip(guesses, truths, strict=True)]))
 
     return {name: accuracy(rule) for name, rule in INFERENCES.items()}
-
-
-def identification(caught: list[Leak], truths: list[Truth], seed: int) -> tuple[CandidateRecord, ...]:
-    """Give, for each number of candidates, how often the true record was picked, beside chance and the bound."""
-    first, random = caught[0], np.random.default_rng([seed, 0x69646E74])
-    effort = max(len(truth.y) for truth in truths)
-    sizes = [n for n in CANDIDATES if n - 1 <= len(first.public.x) and n * effort <= EFFORT]
-    varying = first.stage.steps > 1 and any(len(truth.y) != first.stage.examples for truth in truths)
-    if not sizes or varying:  # batches of varying size in several steps cannot be told apart by their number alone
-        return ()
-    answers = [identified(leak, truth, sizes, random) for leak, truth in zip(caught, truths, strict=True)]
-    return tuple(_identified(first, n, [row[i] for row in answers]) for i, n in enumerate(sizes))
-
-
-def _identified(leak: Leak, n: int, answers: list[bool]) -> CandidateRecord:
-    low, high = binomtest(sum(answers), len(answers)).proportion_ci()
-    return CandidateRecord(
-        n=n,
-        success=sum(answers) / len(answers),
-        success_ci=(float(low), float(high)),
-        chance=1 / n,
-        bound=None if leak.mu is None else identify.bound(leak.mu, n),
-        mu=leak.mu,
-    )

@@ -16,6 +16,7 @@ from gradveil.federation import leaks, server
 from gradveil.federation.engine import Population
 from gradveil.federation.leaks import Read, Tap
 from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.federation.plan_data import data_for
 from gradveil.federation.rounds import cohort_of
 from gradveil.federation.server import State
 from gradveil.fields import whole
@@ -23,6 +24,7 @@ from gradveil.keys import Keys
 from gradveil.models.networks import AttackNet, Mlp, Model
 from gradveil.runs import recording, store
 from gradveil.surface import Surface
+from gradveil.tree import Tree
 
 Array = np.ndarray[Any, Any]
 MOST_READINGS = 10_000
@@ -57,6 +59,12 @@ class Scene:
         same = self.plan.local_steps == 1 and self.plan.batch == PAPER_BATCH[self.tap.surface] and self.readings == 1
         return "as the paper" if same and self.plan.model == AttackNet() else "fresh network"
 
+    def sigmas(self, r: int) -> Array:
+        """Return the noise of the r-th reading in units of S, float32 [L]; on a fresh network it is round r's."""
+        t = self.rounds[r] if self.trained else r
+        scales: Array = self.plan.sigmas()[min(t, self.plan.rounds - 1)].astype(np.float32)
+        return scales
+
     def victims(self, count: int, seed: int) -> Array:
         """Choose clients to attack, each at most once; fewer where there are not as many."""
         random = np.random.default_rng([seed, 0x76696374])
@@ -78,14 +86,18 @@ def networks(trained: Model) -> dict[str, Model]:
     return {"attack": AttackNet(), "trained": trained, "mlp": Mlp(hidden=(64,), bias=True)}
 
 
-def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1) -> Scene:
+def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tree | None = None) -> Scene:
     """Set the paper's scene: an untrained network, the first local iteration, every client there to be read.
 
-    Repeated readings are of the same examples at the same parameters, each with fresh noise.
+    Repeated readings are of the same examples at the same parameters, each with fresh noise. planted: the parameters
+    that a malicious server sends instead of freshly drawn ones.
     """
     keep_compiled_programs()
+    dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, secret=False)
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
+    if planted is not None:
+        state = state._replace(params=planted)
 
     def read(client: int, r: int) -> Read:
         return leaks.read(plan, population, state._replace(round=r), roots, client, tap)
@@ -114,6 +126,7 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
     Readings of a seeded run are made again with its keys; those of a run with secret noise were recorded as it went.
     """
     keep_compiled_programs()
+    dataset = data_for(plan, dataset)
     population = Population.of(plan, dataset)
     if plan.noise_source is NoiseSource.SECRET:
         store.inspect(folder, plan)
@@ -151,7 +164,7 @@ def _states(
     """Find the states after some rounds: the untrained model, the latest, and those that were watched."""
     start = server.init(plan, dataset.shape, len(dataset.classes), roots)
     kept, history = store.by_round(folder / store.CHECKPOINTS), store.inspect(folder, plan)
-    if store.there(folder / store.LATEST):
+    if store.exists(folder / store.LATEST):
         latest = store.restore(folder / store.LATEST, start, history)
         kept[latest.round] = folder / store.LATEST
     wanted = rounds if rounds is not None else (max(kept, default=0),)

@@ -1,0 +1,46 @@
+"""The one verdict on an attack: it found a leak, it found nothing, or there were too few victims to tell."""
+
+from collections.abc import Sequence
+
+from scipy.stats import binomtest
+
+from gradveil.attacks.score import OTHERS, VictimScore
+from gradveil.leakage.attack_record import CandidateRecord, Verdict
+
+NEGLIGIBLE = 0.1
+"""Share of what there is to gain that may be missed: of the prior-only error, of the way from chance to certainty."""
+ROUNDING = 1e-6
+"""A gain that the order of summation explains."""
+
+
+def verdict(
+    gain_ci: tuple[float, float] | None, prior_rmse: float, candidates: Sequence[CandidateRecord], nearest: bool
+) -> Verdict:
+    """Judge an attack by its gain and by how often it told the true record from others, each with its interval.
+
+    leaks: the interval of the gain lies above 0, or that of an identification above chance, or `nearest` (see
+    `finds_nearest`). nothing-found: none of these, and both could have been seen: the gain ends within NEGLIGIBLE of
+    the prior-only error, and no adversary tells records apart clearly better than chance. Else too few victims.
+    """
+    told = any(c.success_ci[0] > c.chance for c in candidates)
+    if told or nearest or (gain_ci is not None and gain_ci[0] > ROUNDING):
+        return "leaks"
+    if gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
+        return "too-few-victims"
+    return "too-few-victims" if any(_might_be_told(c) for c in candidates) else "nothing-found"
+
+
+def _might_be_told(c: CandidateRecord) -> bool:
+    """Whether the best adversary tells the records apart, although the trials do not show it."""
+    return c.optimum is not None and c.optimum - c.chance > NEGLIGIBLE * (1 - c.chance)
+
+
+def finds_nearest(scores: Sequence[VictimScore], examples: int, public: int) -> bool:
+    """Whether guesses are nearest to their truth, of up to 1000 public records, for more victims than by chance.
+
+    A victim counts if half of its guesses are. A guess that reads nothing is as near to any of m + 1 records, and is
+    paired with the best of `examples`: by Markov's inequality that happens with at most 2 examples / (m + 1).
+    """
+    hits = sum(one.nearest_is_truth >= 0.5 for one in scores)
+    chance = min(1.0, 2 * examples / (min(public, OTHERS) + 1))
+    return bool(binomtest(hits, len(scores)).proportion_ci().low > chance)
