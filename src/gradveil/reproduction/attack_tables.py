@@ -16,7 +16,7 @@ from gradveil.reproduction.scale import Scale
 
 RESILIENCE_MEASURES = {
     "resilient": ("resilient by the paper's rule", interpretations.PAPER_RULE),
-    "rmse": ("rmse unclamped", interpretations.UNCLAMPED),
+    "rmse": ("median rmse", interpretations.MEDIAN),
     "iterations": ("iterations", interpretations.ATTACK),
 }
 """By column of the paper: how it is measured, and how the paper was interpreted."""
@@ -65,13 +65,14 @@ def comparison(scale: Scale) -> Table:
 def resilience(scale: Scale) -> Table:
     """Lay out the paper's attack at every surface of every method, and what a strong attacker gains.
 
-    Of each dataset there are three columns of the paper, then two of ours.
+    Of each dataset there are three columns of the paper, then three of ours.
     """
     notes = (
         "iterations: until the clamped RMSE is at most 0.1; the start of CPL itself already passes the cut of 0.6",
         "gain: how much nearer than the public mean the strong attacker (map) comes, RMSE; above 0 the gradient leaks",
         "which of 10: how often the true record is picked out of ten, 0.1 by chance",
-        "the paper's rule calls a guess that left the picture resilient; it says nothing about what leaked",
+        "verdict: whether the strong attacker found a leak, by gain and identification with their intervals",
+        "the cut of 0.6 calls a guess that left the picture resilient: it tells of the line search, not of a leak",
     )
     return Table("resilience", "Attack effect at the three surfaces", tuple(_resilience_cells(scale)), 14.0, notes)
 
@@ -91,7 +92,7 @@ def _resilience_cells(scale: Scale) -> Iterator[Cell]:
         )
         if column == "iterations":
             strong = scale.attack_job(dataset, value, int(surface), attack="map", iterations=20)
-            for ours in ("gain", "which of 10"):
+            for ours in ("gain", "which of 10", "verdict"):
                 yield Cell(row=row, column=(dataset, ours), published=None, job=strong, measure=ours)
 
 

@@ -18,14 +18,14 @@ WITHIN = 2.0
 """How many standard errors the published value may lie from ours."""
 REASONS = {
     "smaller": "trained with fewer clients or rounds, or attacked with a smaller budget, than the paper",
-    "stand-in": "the dataset is not at hand; synthetic examples of its shape took its place",
+    "stand-in": "the dataset is missing; synthetic examples of the same shape were used instead",
     "machine": "seconds depend on the machine",
     "undefined": "the paper does not say how its figure was obtained",
     "unpublished": "the paper prints no figure here",
     "not run": "not run at this scale",
-    "time": "the time for this table was spent",
-    "data": "the dataset is not at hand",
-    "few": "too few repeats for an error, or an error larger than the figure",
+    "time": "the time limit of this table was reached",
+    "data": "the dataset is missing",
+    "few": "too few repeats to estimate an error, or an error larger than the figure",
     "other noise": "the paper prints its figure for another noise scale",
     "diverged": "training diverged (NaN)",
 }

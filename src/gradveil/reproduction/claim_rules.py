@@ -158,11 +158,11 @@ def beats(table: str, better: Headings, *worse: Headings) -> Judge:
     return judge
 
 
-def same_number(table: str, one: Headings, other: Headings) -> Judge:
+def same_number(table: str, first: Headings, second: Headings) -> Judge:
     """Judge two rows to hold the very same number in every dataset."""
 
     def judge(tables: Tables) -> str:
-        same = all(value(tables, table, one, (d,))[0] == value(tables, table, other, (d,))[0] for d in ALL)
+        same = all(value(tables, table, first, (d,))[0] == value(tables, table, second, (d,))[0] for d in ALL)
         return HOLDS if same else FAILS
 
     return judge

@@ -82,7 +82,7 @@ CLAIMS = (
         "the place decides resilience, by the paper's rule",
         claim_rules.resilience_by_surface,
     ),
-    Claim("largest distance", "Fed-alphaCDP[sigma] leaves the largest unclamped error", claim_rules.farthest),
+    Claim("largest distance", "Fed-alphaCDP[sigma] leaves the largest error (median, clamped)", claim_rules.farthest),
     Claim(
         "adaptive clips leak",
         "Quantile and AdaClip are not resilient, by the paper's rule",

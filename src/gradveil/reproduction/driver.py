@@ -1,4 +1,4 @@
-"""From tables to filled cells: every job once, within the time, whatever data is at hand."""
+"""From tables to filled cells: every job once, within the time limit, with the datasets that can be loaded."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ HOUR = 60.0
 
 @dataclass(slots=True)
 class Driver:
-    """Fills tables. seeds: repeats of every job that draws. lacking: sentences about data that is not at hand."""
+    """Fills tables. seeds: repeats of every job that draws. lacking: sentences about missing datasets."""
 
     executor: Executor
     scale: Scale
@@ -44,7 +44,7 @@ class Driver:
     def cached(self, table: Table) -> list[FilledCell]:
         """Fill only the cells whose records are there already; the others are left out."""
         filled = [self._fill(cell, late=True) for cell in table.cells]
-        return [one for one in filled if one.measurement is not None]
+        return [cell for cell in filled if cell.measurement is not None]
 
     def _fill(self, cell: Cell, late: bool) -> FilledCell:
         if cell.job is None:
@@ -52,7 +52,7 @@ class Driver:
         jobs = self._repeats(cell.job)
         try:
             if late:
-                records = [record for record in map(self.executor.known, jobs) if record is not None]
+                records = [record for record in map(self.executor.cached, jobs) if record is not None]
             else:
                 records = [self.executor.run(job) for job in jobs]
         except BadInput as error:
@@ -73,8 +73,8 @@ class Driver:
 
     def _repeats(self, job: Job) -> list[Job]:
         """Return a job for every seed; what is trained as the paper does is repeated often enough for an error."""
-        whole = isinstance(job, TrainingJob) and dataset_of(job) in self.scale.whole
-        return list(dict.fromkeys(seeded(job, seed) for seed in range(max(self.seeds, FEWEST if whole else 1))))
+        full_size = isinstance(job, TrainingJob) and dataset_of(job) in self.scale.full_size
+        return list(dict.fromkeys(seeded(job, seed) for seed in range(max(self.seeds, FEWEST if full_size else 1))))
 
     def _lacks_data(self, job: Job, sentence: str) -> bool:
         """Whether a job's dataset cannot be found, which is remembered; another complaint is not about data."""

@@ -10,7 +10,7 @@ from gradveil.attacks.distance import Cosine, Likelihood, SquaredL2
 from gradveil.attacks.start import ClassMean, ConstantStart, Normal, Tiles, Uniform
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.dataset import Dataset
-from gradveil.engines.cache import let_go_of_programs
+from gradveil.engines.cache import drop_programs_if_many
 from gradveil.errors import BadInput
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
@@ -56,23 +56,23 @@ class Executor:
 
     cache: JobCache
     data: Callable[[str], Dataset]
-    tell: Callable[[str], None] = field(default=lambda note: None)
+    progress: Callable[[str], None] = field(default=lambda note: None)
     draw: Callable[[Outcome], bytes] | None = None
     _digests: dict[str, str] = field(default_factory=dict)
 
     def run(self, job: Job) -> JobRecord:
         """Return the record of a job, from the cache if it is there."""
-        known = self.known(job)
-        if known is not None:
-            return known
+        record = self.cached(job)
+        if record is not None:
+            return record
         stored = self._stored(job)
-        self.cache.keep(self.key(job), stored | {"made": date.today().isoformat(), "by": _versions()})
-        let_go_of_programs()
+        self.cache.write(self.key(job), stored | {"made": date.today().isoformat(), "by": _versions()})
+        drop_programs_if_many()
         return record_of(job, stored)
 
-    def known(self, job: Job) -> JobRecord | None:
+    def cached(self, job: Job) -> JobRecord | None:
         """Return the record of a job if it is in the cache, or needs no more than arithmetic."""
-        return arithmetic.value(job) if isinstance(job, Arithmetic) else self.cache.find(job, self.key(job))
+        return arithmetic.value(job) if isinstance(job, Arithmetic) else self.cache.read(job, self.key(job))
 
     def lacks(self, name: str) -> bool:
         """Whether a dataset cannot be had."""
@@ -117,7 +117,7 @@ class Executor:
         """Train in the cache's folder for this plan, from its checkpoint if there is one."""
         dataset, folder = self.data(plan.dataset), self.cache.run_folder(self.key(TrainingJob(plan)))
         run = runner.prepare(plan, dataset, folder, Options(watch=watch, resume=True))
-        return training_jobs.train(run, self.tell)
+        return training_jobs.train(run, self.progress)
 
     def _trained(self, plan: Plan) -> TrainingRecord:
         return cast(TrainingRecord, self.run(TrainingJob(plan)))
@@ -141,8 +141,10 @@ class Executor:
         scene = self._scene(job)
         if scene is None:
             return NOTHING_ATTACKED
-        self.tell(f"{job.attack} against {job.plan.method.name} on {job.plan.dataset}, surface {job.surface}")
-        outcome = attack_run.attack(scene, replace(attack, **changes), job.victims, seed=job.seed, beside=job.identify)
+        self.progress(f"{job.attack} against {job.plan.method.name} on {job.plan.dataset}, surface {job.surface}")
+        outcome = attack_run.attack(
+            scene, replace(attack, **changes), job.victims, seed=job.seed, identify=job.identify
+        )
         if self.draw is not None and scene.dataset.is_image:
             store.write(self.cache.picture(self.key(job)), self.draw(outcome))
         return outcome.record.plain()

@@ -8,8 +8,11 @@ SERVER = "the server noises the sum of K clipped updates by sigma C"
 L2_MAX = "S = the largest clipped layer norm of the batch (the text's l2-max)"
 PLAIN = "mean gradient, learning rate by a small search"
 ATTACK = "fresh attack network, first local step, `released` view; success: clamped RMSE of at most 0.1"
-UNCLAMPED = "fresh attack network, first local step, `released` view; RMSE of the guess as it is, outside [0, 1] too"
-PAPER_RULE = "Y: unclamped RMSE of 0.6 or more for half of the victims; the paper states no rule"
+MEDIAN = "fresh attack network, first local step, `released` view; median over victims of the RMSE of the clamped guess"
+PAPER_RULE = (
+    "Y: unclamped RMSE of 0.6 or more for half of the victims; the paper's rule is a reconstruction loss below a "
+    "threshold, whose number it does not give"
+)
 USED_RATE = "q = B / |D_i| = 0.01 and T L steps, old conversion: the rule behind the printed figure, not a guarantee"
 CLIENT_RATE = "q = K / N = 0.1 and T + 1 steps: the rule behind the printed figure, not a guarantee"
 CYCLIC = "; cyclic decay stops at sigma 4.85 instead of 0"
@@ -45,7 +48,7 @@ EVERY_STEP = (
 )  # fmt: skip
 """Rows whose noise enters every local step."""
 
-KNOWN: dict[tuple[str, ...], str] = {
+CAUSES: dict[tuple[str, ...], str] = {
     ("privacy-fixed-rounds", "fed-sdp", "epsilon", "cancer"): WRONG_UNIT,
     ("privacy-fixed-rounds", "fed-cdp", "epsilon", "cancer"): STEPS,
     ("privacy-fixed-rounds", "fed-alpha-cdp", "epsilon", "cancer"): STEPS,
@@ -58,7 +61,7 @@ KNOWN: dict[tuple[str, ...], str] = {
 }
 
 
-def why(table: str, row: tuple[str, ...], column: tuple[str, ...]) -> str:
+def cause_of(table: str, row: tuple[str, ...], column: tuple[str, ...]) -> str:
     """Return the cause of a difference, or nothing where it is not known."""
     match (table, *row, *column):
         case ("clipping-bound", "cancer", method, "C", bound) if bound != "any":
@@ -68,7 +71,7 @@ def why(table: str, row: tuple[str, ...], column: tuple[str, ...]) -> str:
         case (_, method, "accuracy", "cancer") if method in EVERY_STEP:
             return NOISE
         case path:
-            return KNOWN.get(path, "")
+            return CAUSES.get(path, "")
 
 
 def _at_bound(method: str, bound: float) -> str:

@@ -51,10 +51,15 @@ class CachedVictim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackScores:
-    """What cells use of an attack's record; of_ten: how often the true record was picked out of ten, if tried."""
+    """What cells use of an attack's record; of_ten: how often the true record was picked out of ten, if tried.
+
+    trials: how often it was tried. verdict: whether a leak was found; None in records of version 0.1.
+    """
 
     victims: tuple[CachedVictim, ...]
     of_ten: float | None
+    trials: int = 0
+    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +92,14 @@ def record_of(job: Job, stored: Stored) -> JobRecord:
         case AttackJob():
             return _scores(stored)
         case TrainingJob() | TuningJob():
-            kind: type[Any] = TrainingRecord
+            record_type: type[Any] = TrainingRecord
         case TimingJob():
-            kind = TimingRecord
+            record_type = TimingRecord
         case GuaranteeJob():
-            kind = GuaranteesRecord
+            record_type = GuaranteesRecord
         case _:
-            kind = ValueRecord
-    record: JobRecord = codec.decode(kind, {k: v for k, v in stored.items() if k not in PROVENANCE})
+            record_type = ValueRecord
+    record: JobRecord = codec.decode(record_type, {k: v for k, v in stored.items() if k not in PROVENANCE})
     return record
 
 
@@ -102,10 +107,13 @@ def _scores(stored: Stored) -> AttackScores:
     """Take from an attack's record, which tells much more, what is measured."""
     try:
         victims = [{name: victim[name] for name in CachedVictim.__slots__} for victim in stored["per_victim"]]
-        of_ten = [candidates["success"] for candidates in stored["candidates"] if candidates["n"] == 10]
+        ten = [candidates for candidates in stored["candidates"] if candidates["n"] == 10]
+        tried = [(one["success"], one.get("trials", len(victims))) for one in ten] or [(None, 0)]
     except (KeyError, TypeError) as error:
         raise BadInput(f"this is no record of an attack ({error})") from None
-    scores: AttackScores = codec.decode(AttackScores, {"victims": victims, "of_ten": (of_ten or [None])[0]})
+    of_ten, trials = tried[0]
+    held = {"victims": victims, "of_ten": of_ten, "trials": trials, "verdict": stored.get("verdict")}
+    scores: AttackScores = codec.decode(AttackScores, held)
     return scores
 
 
@@ -125,7 +133,7 @@ class JobCache:
         except OSError as error:
             raise BadInput(f"out = {str(self.folder)!r}: cannot be written ({error.strerror})") from None
 
-    def find(self, job: Job, key: str) -> JobRecord | None:
+    def read(self, job: Job, key: str) -> JobRecord | None:
         """Return the record of a job if it is there; one that cannot be read is refused in one sentence."""
         path = self.folder / "records" / f"{key}.json"
         if not path.exists():
@@ -134,9 +142,9 @@ class JobCache:
         try:
             return record_of(job, stored)
         except BadInput as error:
-            raise BadInput(f"{str(path)!r}: {error}; delete this file to have the record made again") from None
+            raise BadInput(f"{str(path)!r}: {error}; delete this file, and the record is computed again") from None
 
-    def keep(self, key: str, stored: Stored) -> None:
+    def write(self, key: str, stored: Stored) -> None:
         """Write a record, whole or not at all."""
         store.write_json(self.folder / "records" / f"{key}.json", stored)
 

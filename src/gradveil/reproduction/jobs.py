@@ -139,8 +139,8 @@ def seeded(job: Job, seed: int) -> Job:
 def key_of(job: Job, data: str) -> str:
     """Name a job by its kind and everything that decides its result: its data by their digest, its attack by parts."""
     parts = repr(ATTACKS[job.attack].value) if isinstance(job, AttackJob) else ""
-    what = [FORMAT, _HASHED_AS[type(job)], _hashed_fields(job), data, parts]
-    text = json.dumps(what, sort_keys=True, separators=(",", ":"))
+    hashed = [FORMAT, _HASHED_AS[type(job)], _hashed_fields(job), data, parts]
+    text = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

@@ -61,10 +61,10 @@ def _mean(values: Sequence[float], few: bool = False) -> Measurement:
 
 def _guarantees(record: TrainingRecord | GuaranteesRecord) -> list[Guarantee]:
     """Read stored guarantees; an epsilon of null is infinite."""
-    plain = [{key: value for key, value in one.items() if key != "finite"} for one in record.guarantees]
+    plain = [{key: value for key, value in fields.items() if key != "finite"} for fields in record.guarantees]
     return [
-        codec.decode(Guarantee, one | {"epsilon": math.inf if one.get("epsilon") is None else one["epsilon"]})
-        for one in plain
+        codec.decode(Guarantee, fields | {"epsilon": math.inf if fields.get("epsilon") is None else fields["epsilon"]})
+        for fields in plain
     ]
 
 
@@ -112,19 +112,44 @@ def success(records: Sequence[AttackScores]) -> Measurement:
 
 def candidates(records: Sequence[AttackScores]) -> Measurement:
     """Return how often the true record was picked out of ten."""
-    picked = [(record.of_ten, len(record.victims)) for record in records if record.of_ten is not None]
-    n = sum(victims for _, victims in picked)
-    return _proportion(sum(rate * victims for rate, victims in picked) / n, n) if picked else Measurement(None)
+    picked = [(record.of_ten, record.trials) for record in records if record.of_ten is not None]
+    n = sum(trials for _, trials in picked)
+    return _proportion(sum(rate * trials for rate, trials in picked) / n, n) if picked else Measurement(None)
 
 
 def _proportion(p: float, n: int) -> Measurement:
     return Measurement(p, math.sqrt(max(p * (1 - p), 1 / (4 * n)) / n), n)
 
 
+def median_rmse(records: Sequence[AttackScores]) -> Measurement:
+    """Return the median over all victims of the clamped error: one guess that ran away does not move it.
+
+    Its error is that of a median of normal values, 1.25 deviations over sqrt(n), the deviation as 1.48 times the median
+    distance from the median.
+    """
+    errors = [victim.rmse for record in records for victim in record.victims]
+    if not errors:
+        return Measurement(None)
+    middle = float(np.median(errors))
+    deviation = 1.4826 * float(np.median(np.abs(np.array(errors) - middle)))
+    return Measurement(middle, 1.2533 * deviation / math.sqrt(len(errors)), len(errors))
+
+
+def verdict(records: Sequence[AttackScores]) -> Measurement:
+    """Say what the attack found, by gain and identification: a leak of any seed, else whether all could have told."""
+    found = [record.verdict for record in records]
+    if None in found or not found:
+        return Measurement(None)
+    order = ("leaks", "too-few-victims", "nothing-found")
+    return Measurement(next(word for word in order if word in found), n=sum(len(r.victims) for r in records))
+
+
 def resilient_by_the_papers_rule(records: Sequence[AttackScores]) -> Measurement:
     """Say Y where the unclamped error is 0.6 or more for half of all victims."""
-    far = [victim.rmse_unclamped >= 0.6 for record in records for victim in record.victims]
-    return Measurement(("Y" if np.mean(far) >= 0.5 else "N") if far else None, n=len(far))
+    over_threshold = [victim.rmse_unclamped >= 0.6 for record in records for victim in record.victims]
+    return Measurement(
+        ("Y" if np.mean(over_threshold) >= 0.5 else "N") if over_threshold else None, n=len(over_threshold)
+    )
 
 
 def value(records: Sequence[ValueRecord]) -> Measurement:
@@ -178,11 +203,12 @@ MEASURES: dict[str, Callable[[Any], Measurement]] = {
     "sound epsilon": sound_epsilon,
     "success": success,
     "rmse": _over_victims("rmse"),
-    "rmse unclamped": _over_victims("rmse_unclamped"),
+    "median rmse": median_rmse,
     "iterations": _over_victims("iterations"),
     "gain": _over_victims("gain"),
     "resilient by the paper's rule": resilient_by_the_papers_rule,
     "which of 10": candidates,
+    "verdict": verdict,
     "value": value,
     "seconds": seconds,
     "milliseconds": milliseconds,

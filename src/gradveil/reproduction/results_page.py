@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gradveil.reproduction.cell import REASONS, WITHIN, Agreement, FilledCell, Headings, counts
-from gradveil.reproduction.interpretations import why
+from gradveil.reproduction.interpretations import cause_of
 from gradveil.reproduction.table_text import ABSENT, cell_text, grid, joined, our_text, published_text
 
 MARKS = {Agreement.AGREES: "✓", Agreement.DIFFERS: "✗", Agreement.NOT_COMPARABLE: "·"}
 LEGEND = (
     "A cell holds our figure ± one standard error, n if it comes from more than one repeat or victim, and the paper's "
-    f"figure in brackets; {ABSENT} is what is absent. {MARKS[Agreement.AGREES]} agrees: the paper's figure lies within "
+    f"figure in brackets; {ABSENT} means no figure. {MARKS[Agreement.AGREES]} agrees: the paper's figure is within "
     f"{WITHIN:g} standard errors of ours, give or take its rounding; {MARKS[Agreement.DIFFERS]} differs; "
     f"{MARKS[Agreement.NOT_COMPARABLE]} not comparable."
 )
@@ -33,7 +33,10 @@ def markdown(title: str, filled: Sequence[FilledCell], notes: Sequence[str]) -> 
         LEGEND,
         *map(_escaped, notes),
         _list("Not compared because:", _reasons(filled)),
-        _list("How the paper was read:", dict.fromkeys(f.cell.interpretation for f in filled if f.cell.interpretation)),
+        _list(
+            "How the paper was interpreted:",
+            dict.fromkeys(f.cell.interpretation for f in filled if f.cell.interpretation),
+        ),
         _list("Sound guarantees:", _guarantees(filled)),
     ]
     return _page(parts)
@@ -52,16 +55,21 @@ class Section:
 def results(sections: Sequence[Section], facts: dict[str, str]) -> str:
     """Return the page of all tables, with the facts about them all."""
     tables = [
-        part for one in sections for part in (f"## {_escaped(one.name)}", markdown(one.title, one.cells, one.notes))
+        part
+        for section in sections
+        for part in (f"## {_escaped(section.name)}", markdown(section.title, section.cells, section.notes))
     ]
     differing = [
-        _difference(one.name, cell) for one in sections for cell in one.cells if cell.agreement is Agreement.DIFFERS
+        _difference(section.name, cell)
+        for section in sections
+        for cell in section.cells
+        if cell.agreement is Agreement.DIFFERS
     ]
     parts = [
         "# Results",
         GENERATED,
         _list("", (f"{key}: {value}" for key, value in facts.items())),
-        f"All tables together, {_counted([cell for one in sections for cell in one.cells])}",
+        f"All tables together, {_counted([cell for section in sections for cell in section.cells])}",
         *_reached(sections),
         *tables,
         "## Cells that do not reproduce, and why",
@@ -73,11 +81,11 @@ def results(sections: Sequence[Section], facts: dict[str, str]) -> str:
 def _reached(sections: Sequence[Section]) -> list[str]:
     """Say which accuracy each method reached at each noise scale, the paper's, and the sound epsilon of that run."""
     lines = [
-        f"{one.name}: {joined(f.cell.row)}: accuracy {our_text(f)}, the paper prints {published_text(f)}; "
+        f"{section.name}: {joined(f.cell.row)}: accuracy {our_text(f)}, the paper prints {published_text(f)}; "
         f"{_guarantee(f) or 'no guarantee'}"
-        for one in sections
-        for f in one.cells
-        if one.name.startswith("noise-scale") and f.cell.measure == "accuracy" and f.measurement is not None
+        for section in sections
+        for f in section.cells
+        if section.name.startswith("noise-scale") and f.cell.measure == "accuracy" and f.measurement is not None
     ]
     return ["## Accuracy reached and its provable epsilon", _list("", lines)] if lines else []
 
@@ -116,11 +124,11 @@ def _guarantee(filled: FilledCell) -> str:
 
 def _difference(name: str, filled: FilledCell) -> str:
     cell = filled.cell
-    cause = why(name, cell.row, cell.column)
-    known = f". Why: {cause}" if cause else ""
-    interpretation = f". Reading: {cell.interpretation}" if cell.interpretation else ""
+    cause = cause_of(name, cell.row, cell.column)
+    explanation = f". Why: {cause}" if cause else ""
+    interpretation = f". Interpretation: {cell.interpretation}" if cell.interpretation else ""
     figures = f"ours {our_text(filled)}, the paper {published_text(filled)}"
-    return f"{name}: {joined((*cell.row, *cell.column))}: {figures}{known}{interpretation}"
+    return f"{name}: {joined((*cell.row, *cell.column))}: {figures}{explanation}{interpretation}"
 
 
 def _list(heading: str, items: Iterable[str]) -> str:

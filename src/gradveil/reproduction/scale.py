@@ -18,9 +18,9 @@ PAPER_VICTIMS = 100
 class Scale:
     """Upper bounds on a plan and an attack; None leaves the paper's number.
 
-    whole: datasets that are trained as the paper does all the same. small: a network with 8 hidden units stands for
-    every other. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables together.
-    deepest: the last round that a network is trained to, to be attacked. attack: stands for all others if given.
+    full_size: datasets that are trained at the paper's size nevertheless. small: whether every network is replaced by
+    one with 8 hidden units. stands_in: whether a missing dataset is replaced by a synthetic one. minutes: of all tables
+    together. deepest: the most rounds that a network is trained before it is attacked. attack: replaces every attack.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Scale:
     local_steps: int | None = None
     victims: int = PAPER_VICTIMS
     iterations: int | None = None
-    whole: tuple[str, ...] = ()
+    full_size: tuple[str, ...] = ()
     small: bool = False
     stands_in: bool = False
     minutes: float | None = None
@@ -43,14 +43,14 @@ class Scale:
             "iterations": self.iterations,
         }  # fmt: skip
         limits = ", ".join(f"{name} at most {most:g}" for name, most in bounds.items() if most is not None)
-        return limits + (f"; whole: {', '.join(self.whole)}" if self.whole else "")
+        return limits + (f"; at full size: {', '.join(self.full_size)}" if self.full_size else "")
 
     def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
         """Return the paper's plan for a dataset and method, made as small as the scale says."""
         preset = PRESETS[dataset]
-        given = {n: getattr(preset, n) for n in preset.__dataclass_fields__ if n in Plan.__dataclass_fields__}
-        plan = Plan(dataset=dataset, method=method, **(given | {"learning_rate": preset.rates.of(method)} | changes))
-        return plan if dataset in self.whole else self._smaller(plan)
+        settings = {n: getattr(preset, n) for n in preset.__dataclass_fields__ if n in Plan.__dataclass_fields__}
+        plan = Plan(dataset=dataset, method=method, **(settings | {"learning_rate": preset.rates.of(method)} | changes))
+        return plan if dataset in self.full_size else self._smaller(plan)
 
     def _smaller(self, plan: Plan) -> Plan:
         at_most = {"cohort": self.cohort, "rounds": self.rounds, "local_steps": self.local_steps}
@@ -63,7 +63,7 @@ class Scale:
     def hinders(self, plan: Plan) -> str | None:
         """Say why a plan of this scale may not be compared with the paper, if so."""
         preset = PRESETS[plan.dataset]
-        cut = plan.dataset not in self.whole and any(
+        cut = plan.dataset not in self.full_size and any(
             most is not None and most < getattr(preset, name)
             for name, most in (("cohort", self.cohort), ("rounds", self.rounds), ("local_steps", self.local_steps))
         )
@@ -73,13 +73,13 @@ class Scale:
         """Return the paper's attack: a fresh attack network, one local step, one example or a batch of three."""
         if method.surface is not Surface.SERVER:
             surface = max(surface, 1)  # the server reads what the client sent: one attack answers for both
-        whole = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
-        plan = scenes.as_paper(whole, Surface(surface), None, None)
+        paper_plan = Scale(name="paper").plan(dataset, method, model=self._network(AttackNet()))
+        plan = scenes.as_paper(paper_plan, Surface(surface), None, None)
         if self.attack is not None:
             fixed = {"attack": self.attack, "iterations": None, "start": None, "distance": None, "identify": False}
             return AttackJob(plan=plan, surface=surface, **({"victims": self.victims} | changes | fixed))
-        limit, asked = self._iterations(changes.get("attack"), plan.batch), changes.get("iterations")
-        most = min((n for n in (limit, asked) if n is not None), default=None)
+        limit, requested = self._iterations(changes.get("attack"), plan.batch), changes.get("iterations")
+        most = min((n for n in (limit, requested) if n is not None), default=None)
         return AttackJob(plan=plan, surface=surface, **({"victims": self.victims} | changes | {"iterations": most}))
 
     def _iterations(self, attack: str | None, batch: int) -> int | None:
@@ -100,7 +100,8 @@ SCALES = {
             deepest=1, attack="analytic",
         ),
         Scale(
-            name="desk", cohort=10, rounds=5, local_steps=50, victims=10, iterations=50, whole=("cancer",), minutes=60,
+            name="desk", cohort=10, rounds=5, local_steps=50, victims=10, iterations=50, full_size=("cancer",),
+            minutes=60,
         ),
         Scale(name="paper"),
     )

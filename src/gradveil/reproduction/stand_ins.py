@@ -50,18 +50,18 @@ class DatasetFinder:
 
     folder: Path | None
     stands_in: bool
-    _known: dict[str, Dataset | BadInput] = field(default_factory=dict)
+    _datasets: dict[str, Dataset | BadInput] = field(default_factory=dict)
 
     def __call__(self, name: str) -> Dataset:
         """Return a dataset; raises BadInput where there is none."""
-        if name not in self._known:
-            self._known[name] = self._find(name)
-        dataset = self._known[name]
+        if name not in self._datasets:
+            self._datasets[name] = self._load(name)
+        dataset = self._datasets[name]
         if isinstance(dataset, BadInput):
             raise dataset
         return dataset
 
-    def _find(self, name: str) -> Dataset | BadInput:
+    def _load(self, name: str) -> Dataset | BadInput:
         """Look once: a search for what is not there takes its time."""
         try:
             return load(name, data_dir=self.folder, allow_download=not self.stands_in)

@@ -48,6 +48,9 @@ TABLES: dict[str, TableEntry] = {
     "claims": TableEntry("the paper's conclusions: holds, fails or undecided", "claims:table"),
 }
 
+NOT_OF_THE_PAPER = {"sound": "accuracy at proved epsilons on six datasets, beside the paper's unsound figures"}
+"""Tables that have runs of their own instead of the paper's cells, and what each shows; `all` leaves them out."""
+
 
 def lay_out(name: str, scale: "Scale") -> "Table":
     """Return a table of this scale with its cells, none of them filled."""

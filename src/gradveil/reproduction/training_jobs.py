@@ -30,12 +30,12 @@ from gradveil.surface import Surface
 TIMINGS = 5
 
 
-def train(run: Run, tell: Callable[[str], None]) -> TrainingRecord:
+def train(run: Run, progress: Callable[[str], None]) -> TrainingRecord:
     """Train a prepared run to its end, or until it diverges."""
     plan = run.plan
     try:
         for line in runner.proceed(run):
-            tell(f"{plan.method.name} {plan.dataset}: round {line.round + 1} of {plan.rounds}")
+            progress(f"{plan.method.name} {plan.dataset}: round {line.round + 1} of {plan.rounds}")
     except Diverged:
         return _diverged(run)
     return _finished(run)

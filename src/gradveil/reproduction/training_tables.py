@@ -22,7 +22,7 @@ from gradveil.reproduction.published import (  # fmt: skip
     TIME_COST,
 )
 from gradveil.reproduction.scale import Scale
-from gradveil.runs.presets import PAPER_SIGMA
+from gradveil.runs.preset_kinds import PAPER_SIGMA
 from gradveil.surface import Surface
 
 COUNTED = ("training", "validation", "features", "classes")
@@ -56,18 +56,18 @@ def _timing_cell(plan: Plan, row: Headings, column: Headings, published: str, me
 
 def datasets(scale: Scale) -> Table:
     """Lay out the benchmark datasets and their settings, with accuracy and cost of training without protection."""
-    cells = tuple(_dataset_cell(scale, what, dataset, printed) for (what, dataset), printed in DATASETS.items())
+    cells = tuple(_dataset_cell(scale, quantity, dataset, printed) for (quantity, dataset), printed in DATASETS.items())
     notes = ("training counts include examples held out for choices; the paper's validation data is our test data",)
     return Table("datasets", "Benchmark datasets and parameters", cells, 2.0, notes)
 
 
-def _dataset_cell(scale: Scale, what: str, dataset: str, printed: str) -> Cell:
-    row, column = (what,), (dataset,)
-    if what == "accuracy":
+def _dataset_cell(scale: Scale, quantity: str, dataset: str, printed: str) -> Cell:
+    row, column = (quantity,), (dataset,)
+    if quantity == "accuracy":
         return training_cell(scale, scale.plan(dataset, NON_PRIVATE), row, column, printed)
-    if what == "milliseconds":
-        return _timing_cell(scale.plan(dataset, NON_PRIVATE), row, column, printed, what)
-    job = SizeJob(dataset, what) if what in COUNTED else SettingJob(dataset, what)
+    if quantity == "milliseconds":
+        return _timing_cell(scale.plan(dataset, NON_PRIVATE), row, column, printed, quantity)
+    job = SizeJob(dataset, quantity) if quantity in COUNTED else SettingJob(dataset, quantity)
     return Cell(row=row, column=column, published=printed, job=job, measure="value", exact=True)
 
 

@@ -1,0 +1,90 @@
+"""Which cells the table of sound accuracy has, and the record that one of them leaves."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import mean, stdev
+
+DATASETS = ("mnist", "fashion-mnist", "cifar10", "lfw", "adult", "cancer")
+EPSILONS = (0.5, 0.823, 1.0, 3.0, 8.0)
+"""Targets; 0.823 is what the paper claims for MNIST and CIFAR-10."""
+ROWS = (("fed-sum", "aggregate"), ("fed-sum", "server"), ("fed-cdp", "server"))
+"""Methods that have a finite epsilon, and the adversary that it holds against."""
+QUICK = ("adult", "cancer")
+"""Datasets on which Fed-CDP, which trains in many small steps, takes no longer than the rest of the table."""
+SEEDS = 5
+
+
+def _about(text: str) -> dict[str, str]:
+    return {"description": text}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SoundSetting:
+    """A row and a column of the table: what is trained, and with how much epsilon against whom."""
+
+    dataset: str
+    method: str
+    threat_model: str
+    target_epsilon: float
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the table runs it; what it does not run is shown as not run."""
+        return self.method == "fed-sum" or self.dataset in QUICK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoundRecord:
+    """One run behind the table of sound accuracy, as `gradveil table sound --json` prints it."""
+
+    dataset: str
+    method: str
+    threat_model: str = field(metadata=_about("the adversary that epsilon holds against"))
+    target_epsilon: float = field(metadata=_about("what the noise was solved for"))
+    epsilon: float = field(metadata=_about("what the run spent, accounted after it; never above the target"))
+    delta: float
+    unit: str = field(metadata=_about("whose presence is hidden: one example or one client"))
+    seed: int = field(metadata=_about("of the noise and of who holds what"))
+    accuracy: float = field(metadata=_about("on the test examples"))
+    rounds: int
+    seconds: float = field(metadata=_about("of training; features are extracted once before"))
+    plan_sha256: str = field(metadata=_about("digest of the plan that was trained"))
+    data_sha256: str = field(metadata=_about("digest of the dataset as it was loaded"))
+    versions: dict[str, str]
+
+    @property
+    def setting(self) -> SoundSetting:
+        """The cell that the run belongs to."""
+        return SoundSetting(self.dataset, self.method, self.threat_model, self.target_epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class SoundMean:
+    """A filled cell: mean accuracy over n seeds, standard deviation between them (None of one), mean seconds."""
+
+    accuracy: float
+    spread: float | None
+    n: int
+    epsilon: float
+    seconds: float
+
+
+def settings(datasets: Sequence[str]) -> Iterator[SoundSetting]:
+    """Give all cells of some datasets, row by row."""
+    for dataset in datasets:
+        for method, threat_model in ROWS:
+            yield from (SoundSetting(dataset, method, threat_model, epsilon) for epsilon in EPSILONS)
+
+
+def means(records: Sequence[SoundRecord]) -> dict[SoundSetting, SoundMean]:
+    """Average the runs of each cell over their seeds; epsilon is the largest of them."""
+    runs: dict[SoundSetting, list[SoundRecord]] = {}
+    for record in records:
+        runs.setdefault(record.setting, []).append(record)
+    return {setting: _mean(of_it) for setting, of_it in runs.items()}
+
+
+def _mean(runs: Sequence[SoundRecord]) -> SoundMean:
+    accuracies = [run.accuracy for run in runs]
+    spread = stdev(accuracies) if len(runs) > 1 else None
+    return SoundMean(mean(accuracies), spread, len(runs), max(r.epsilon for r in runs), mean(r.seconds for r in runs))
