@@ -62,9 +62,9 @@ def account(
 
     total, length = account_steps.counts(steps, rounds, local_steps)
     threats = account_steps.check(delta, adjacency, threat_model)
-    question = Query(
+    query = Query(
         sigma=sigma, rate=q, rounds=total, local_steps=length, decay=decay, sigma_end=sigma_end, layers=layers,
         batch=batch, client_size=client_size, draw=draw, sampling=sampling, client_rate=client_q,
         participations=participations, copies=copies,
     )  # fmt: skip
-    account_steps.execute(question, delta, adjacency, threats, as_json)
+    account_steps.execute(query, delta, adjacency, threats, as_json)

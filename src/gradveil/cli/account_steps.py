@@ -14,18 +14,18 @@ from gradveil.fields import whole
 from gradveil.runs.epsilon_records import GuaranteeRecord, PresumedEpsilon
 
 
-def execute(question: Query, delta: float, adjacency: str, threats: tuple[str, ...], as_json: bool) -> None:
+def execute(query: Query, delta: float, adjacency: str, threats: tuple[str, ...], as_json: bool) -> None:
     """Account by every accountant, and against every adversary or those named."""
-    plain = plain_event(question.plain_steps(), delta)
-    held = [GuaranteeRecord.of(g) for g in guarantees(question.ledger(), delta, adjacency, threats)]
-    figures = presumed(question.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
-    hoped = [codec.decode(PresumedEpsilon, figure) for figure in figures]
-    _, cost = rounded(question.plain_steps())
+    plain = plain_event(query.plain_steps(), delta)
+    records = [GuaranteeRecord.of(g) for g in guarantees(query.ledger(), delta, adjacency, threats)]
+    presumed_figures = presumed(query.ledger(), delta, adjacency) if "central" in (threats or THREATS) else []
+    figures = [codec.decode(PresumedEpsilon, figure) for figure in presumed_figures]
+    _, cost = rounded(query.plain_steps())
     if as_json:
-        told = {"guarantees": codec.record(held), "presumed": codec.record(hoped)}
-        return emit_json({**plain, "delta": delta, "rounding_cost": cost, **told})
-    _show(plain, held, cost)
-    show_presumed(hoped)
+        guaranteed = {"guarantees": codec.record(records), "presumed": codec.record(figures)}
+        return emit_json({**plain, "delta": delta, "rounding_cost": cost, **guaranteed})
+    _show(plain, records, cost)
+    show_presumed(figures)
 
 
 def counts(steps: int | None, rounds: int | None, local_steps: int | None) -> tuple[int, int]:
@@ -58,7 +58,7 @@ def check(delta: float, adjacency: str, threat_model: str | None) -> tuple[str, 
     raise BadInput(f"threat_model = {quoted(threat_model)}: must be one of {', '.join(THREATS)}")
 
 
-def _show(plain: dict[str, float | None], held: list[GuaranteeRecord], cost: float) -> None:
+def _show(plain: dict[str, float | None], records: list[GuaranteeRecord], cost: float) -> None:
     meaning = {
         "base": "basic composition: the sum over steps (paper's)",
         "advanced": "advanced composition (paper's)",
@@ -69,7 +69,7 @@ def _show(plain: dict[str, float | None], held: list[GuaranteeRecord], cost: flo
     }
     rows = [[name, f"{v:.4g}" if v is not None else "none", meaning[name]] for name, v in plain.items()]
     table("Accountants for Poisson sampling at rate q and noise on the sum", ["accountant", "epsilon", "method"], rows)
-    show_guarantees("Guarantees of such a run", held)
+    show_guarantees("Guarantees of such a run", records)
     say("Report `server` (or `type2-known` if batches may become known); these rely on the fewest secrets.")
     if cost:
         say(f"Noise scales were rounded down to 100 levels, which raised the sum of q^2/sigma^2 by {cost:.2%}.")

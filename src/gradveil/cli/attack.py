@@ -35,6 +35,12 @@ def attack(
         Path | None, typer.Argument(metavar="[RUN]", help="Run folder to attack; or give --dataset.")
     ] = None,
     name: Annotated[str, _attack("--attack", help="A name from `gradveil list attacks`.")] = "cpl",
+    server: Annotated[
+        str,
+        _attack(
+            help="honest (only reads), or malicious (sends weights of its own making): attacks imprint and fishing."
+        ),
+    ] = "honest",
     surface: Annotated[
         str, _attack(help="Where gradients are read: 0 at the server, 1 as the client's update, 2 in local training.")
     ] = "2",
@@ -113,10 +119,10 @@ def attack(
     """
     request = AttackRequest(
         run=run, dataset=dataset, target=target, data_dir=data_dir, method=method, surface=surface, name=name,
-        victims=victims, iterations=iterations, view=view, rounds=rounds, batch=batch, local_steps=local_steps,
-        network=network, readings=readings, told_labels=told_labels, rule=rule, restarts=restarts, lr=lr, clip=clip,
-        sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw, sensitivity=sensitivity, keep_truth=keep_truth,
-        seed=seed, out=out, as_json=as_json,
+        server=server, victims=victims, iterations=iterations, view=view, rounds=rounds, batch=batch,
+        local_steps=local_steps, network=network, readings=readings, told_labels=told_labels, rule=rule,
+        restarts=restarts, lr=lr, clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw,
+        sensitivity=sensitivity, keep_truth=keep_truth, seed=seed, out=out, as_json=as_json,
     )  # fmt: skip
     with doing("starting JAX"):
         from gradveil.cli import attack_steps

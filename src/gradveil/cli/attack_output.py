@@ -32,13 +32,14 @@ def compare(records: Sequence[AttackRecord]) -> None:
             f"{r.mean_rmse:.3f} ({r.prior_rmse:.3f})",
             f"{r.gain_ci[0]:+.3f} to {r.gain_ci[1]:+.3f}" if r.gain_ci else f"{r.gain:+.3f}",
             f"{r.label_accuracy:.0%} ({r.label_prior:.0%})" if r.label_accuracy is not None else "",
-            _picked(r.candidates[0], r.victims) if r.candidates else "",
+            _picked(r.candidates[0]) if r.candidates else "",
+            r.verdict,
         ]
         for r in records
     ]
     first = records[0]
     title = f"Attack {first.attack} on {first.method}, round {first.round}, {first.victims} victims"
-    table(title, ["surface", "batch", "RMSE", "gain (95%)", "labels", "out of 10"], rows)
+    table(title, ["surface", "batch", "RMSE", "gain (95%)", "labels", "out of 10", "verdict"], rows)
     say(
         "In parentheses: a guess that reads no gradient. A gain above 0 means that the gradient leaked. Out of 10: how "
         "often the attacker, who knows the rest of the batch, picked the true record out of 10 candidates."
@@ -74,29 +75,31 @@ def _rows(r: AttackRecord) -> list[tuple[str, str]]:
         ("features right by the most frequent values", number(r.feature_baseline)),
         ("restarts after NaN", str(r.diverged) if r.diverged else ""),
     ]
-    return rows + [_candidates(c, r.victims) for c in r.candidates]
+    return rows + [_candidates(c) for c in r.candidates]
 
 
-def _candidates(c: CandidateRecord, victims: int) -> tuple[str, str]:
+def _candidates(c: CandidateRecord) -> tuple[str, str]:
     low, high = c.success_ci
+    best = f", best possible {c.optimum:.3f}" if c.optimum is not None else ""
     bound = f", upper bound {c.bound:.3f}" if c.bound is not None else ""
     return (
         f"true record picked out of {c.n}",
-        f"{_picked(c, victims)}  ({low:.3f} to {high:.3f}; chance {c.chance:g}{bound})",
+        f"{_picked(c)}  ({low:.3f} to {high:.3f}; chance {c.chance:g}{best}{bound})",
     )
 
 
-def _picked(c: CandidateRecord, victims: int) -> str:
-    return f"{round(c.success * victims)} of {victims}"
+def _picked(c: CandidateRecord) -> str:
+    return f"{round(c.success * c.trials)} of {c.trials}"
+
+
+_VERDICTS = {
+    "leaks": "LEAKS: the attack recovers more than a guess that reads no gradient, or tells the record from others",
+    "nothing-found": "Nothing found: the attack recovered no more than a guess that reads no gradient; another may",
+    "too-few-victims": "Too few victims to tell whether the attack recovers anything; attack more with --victims",
+}
 
 
 def verdict(record: AttackRecord) -> str:
-    """Say in a sentence whether the attack is worth anything, by our rule and by the paper's."""
-    if record.resilient is None:
-        ours = "One victim is too few to tell the gain from chance"
-    elif record.resilient:
-        ours = "The attack is not clearly better than a guess that reads no gradient"
-    else:
-        ours = "The attack is better than a guess that reads no gradient"
+    """Say in a sentence what the attack found, and what the paper's rule makes of it."""
     theirs = "resilient" if record.resilient_by_the_papers_rule else "not resilient"
-    return f"{ours}; by the paper's rule (RMSE before clamping against 0.6) the method is {theirs}."
+    return f"{_VERDICTS[record.verdict]}. An RMSE of 0.6 before clamping, the paper's cut, calls the method {theirs}."

@@ -15,6 +15,7 @@ class AttackRequest:
     method: str | None
     surface: str
     name: str
+    server: str
     victims: int | None
     iterations: int | None
     view: str

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from gradveil.attacks.attack import Attack
+from gradveil.attacks.fishing import Fishing
+from gradveil.attacks.imprint import Imprint
 from gradveil.attacks.labels import Granted
 from gradveil.attacks.score import RULES
-from gradveil.attacks.zoo import ATTACKS
+from gradveil.attacks.zoo import ATTACKS, MALICIOUS
 from gradveil.cli import attack_output
 from gradveil.cli.attack_request import AttackRequest
 from gradveil.cli.output import bar, emit_json
@@ -50,12 +52,15 @@ SURFACES = {str(int(surface)): surface for surface in Surface}
 
 def execute(request: AttackRequest) -> None:
     """Attack gradients at one of the three surfaces, judge what was recovered, and write the record."""
-    mounted = _attack(request.name, request.iterations, request.restarts)
+    trap = _trap(request)
+    mounted = _attack(request.name, request.iterations, request.restarts) if trap is None else trap
     surface = pick("surface", request.surface, SURFACES)
     pick("rule", request.rule, RULES)
     if not 0 <= request.seed <= LARGEST_SEED:
         raise BadInput(f"seed = {request.seed}: must lie between 0 and {LARGEST_SEED}")
     scene = _trained(request, surface) if request.run is not None else _untrained(request, surface)
+    if trap is not None:
+        scene = _baited(scene, trap, request.seed)
     if request.told_labels:
         scene, mounted = replace(scene, told_labels=True), _with_labels(mounted)
     outcome = carry_out(scene, mounted, scenes.counted(scene, request.victims), request.rule, request.seed)
@@ -90,6 +95,31 @@ def _untrained(request: AttackRequest, surface: Surface) -> Scene:
     whole("readings", request.readings, most=scenes.MOST_READINGS)
     data = load(request.dataset, data_dir=request.data_dir, target=request.target)
     return _fresh(request, data, surface)
+
+
+def _trap(request: AttackRequest) -> Imprint | Fishing | None:
+    """Take the attack of a malicious server by name; None if the server is honest."""
+    if not pick("server", request.server, {"honest": False, "malicious": True}):
+        if request.name in MALICIOUS:
+            raise BadInput(
+                f"attack = {request.name}: changes the weights that are sent, so it needs --server malicious"
+            )
+        return None
+    if request.run is not None:
+        raise BadInput("--server malicious: only for an untrained network (--dataset); the server of a run was honest")
+    for option in ("iterations", "restarts"):
+        if getattr(request, option) is not None:
+            raise BadInput(f"{option}: the attack {request.name!r} takes no such number")
+    if request.told_labels:
+        raise BadInput(f"--told-labels: the attack {request.name!r} has no use for labels")
+    return pick("attack", request.name, MALICIOUS).value
+
+
+def _baited(scene: Scene, trap: Imprint | Fishing, seed: int) -> Scene:
+    """Return the scene with the weights that the server sends in place of those it drew."""
+    leak, _ = attack_run.leak_of(scene, int(scene.victims(1, seed)[0]), attack_run.public_half(scene.dataset))
+    trap.refuse(leak)
+    return scenes.fresh(scene.plan, scene.dataset, scene.tap, scene.readings, trap.planted(leak))
 
 
 def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:

@@ -37,7 +37,7 @@ def bench(
 
 
 def _measures(script: str) -> Any:
-    """Return `measure` of a module in benchmarks/, which lies beside the package in a checkout and in no wheel."""
+    """Return `measure` of a module in benchmarks/, a folder of the repository that is not in the wheel."""
     if not (CHECKOUT / "benchmarks" / f"{script}.py").is_file():
         raise BadInput("bench: needs a checkout of gradveil's repository, whose benchmarks/ folder it runs")
     if str(CHECKOUT) not in sys.path:

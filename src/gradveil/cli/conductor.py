@@ -19,9 +19,9 @@ def conductor(
 ) -> None:
     """Execute the run of a folder over the SuperLink of this host; `federate server` starts it."""
     from gradveil.deployment import supervisor
-    from gradveil.engines.flower.commands import ServerPlaces
+    from gradveil.engines.flower.commands import SuperLinkConfig
 
     os.umask(0o077)
-    places = ServerPlaces(keys, state, port)
-    refuse_missing(places.owner)
-    supervisor.execute(places, folder)
+    config = SuperLinkConfig(keys, state, port)
+    refuse_missing(config.owner)
+    supervisor.execute(config, folder)

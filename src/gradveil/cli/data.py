@@ -23,20 +23,20 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List the built-in datasets: contents, origin, license and size."""
     from gradveil.data import sources
 
-    known = sources.describe()
-    here = {source.name: sources.where(source.name, data_dir) is not None for source in known}
+    listed = sources.describe()
+    available = {source.name: sources.where(source.name, data_dir) is not None for source in listed}
     keys = ("name", "meaning", "origin", "caution", "size")
-    answer = [{key: getattr(source, key) for key in keys} | {"here": here[source.name]} for source in known]
+    answer = [{key: getattr(source, key) for key in keys} | {"here": available[source.name]} for source in listed]
     rows = [
         [
             source.name,
             f"{source.meaning}\nfrom: {source.origin}; license: {source.caution}",
             source.size,
-            "yes" if here[source.name] else "no",
+            "yes" if available[source.name] else "no",
         ]
-        for source in known
+        for source in listed
     ]
-    _show(as_json, {"datasets": answer}, ["name", "meaning", "size", "here"], rows)
+    _show(as_json, {"datasets": answer}, ["name", "meaning", "size", "downloaded"], rows)
 
 
 @app.command()
@@ -50,8 +50,8 @@ def fetch(
 
     for name in names:
         sources.named(name)
-    places = {name: str(sources.fetch(name, data_dir)) for name in names}
-    _show(as_json, {"fetched": places}, ["name", "folder"], [[*item] for item in places.items()])
+    folders = {name: str(sources.fetch(name, data_dir)) for name in names}
+    _show(as_json, {"fetched": folders}, ["name", "folder"], [[*item] for item in folders.items()])
 
 
 @app.command()
@@ -59,10 +59,10 @@ def where(names: Names = None, data_dir: DataDir = None, as_json: AsJson = False
     """Show the folder that each dataset is read from."""
     from gradveil.data import sources
 
-    found = {name: sources.where(name, data_dir) for name in _chosen(names)}
-    places = {name: None if path is None else str(path) for name, path in found.items()}
-    rows = [[name, place or "not here; it would be downloaded"] for name, place in places.items()]
-    _show(as_json, {"places": places}, ["name", "folder"], rows)
+    paths = {name: sources.where(name, data_dir) for name in _chosen(names)}
+    folders = {name: None if path is None else str(path) for name, path in paths.items()}
+    rows = [[name, folder or "not downloaded yet"] for name, folder in folders.items()]
+    _show(as_json, {"places": folders}, ["name", "folder"], rows)
 
 
 @app.command()
@@ -71,21 +71,21 @@ def verify(names: Names = None, data_dir: DataDir = None, as_json: AsJson = Fals
     from gradveil.data import sources
 
     checks = {name: sources.verify(name, data_dir) for name in _chosen(names)}
-    states = {name: _state(found) for name, found in checks.items()}
+    states = {name: _state(files) for name, files in checks.items()}
     answer = {
         "ok": "differs" not in states.values(),
         "datasets": {
-            name: {"state": states[name], "files": [asdict(check) for check in found]} for name, found in checks.items()
+            name: {"state": states[name], "files": [asdict(check) for check in files]} for name, files in checks.items()
         },
     }
-    rows = [[name, check.file, _state([check])] for name, found in checks.items() for check in found]
-    rows += [[name, "none: comes with a package", "ships"] for name, found in checks.items() if not found]
+    rows = [[name, check.file, _state([check])] for name, files in checks.items() for check in files]
+    rows += [[name, "none: comes with a package", "ships"] for name, files in checks.items() if not files]
     _show(as_json, answer, ["name", "file", "state"], rows)
-    wrong = [check for found in checks.values() for check in found if check.actual is not None and not check.ok]
+    wrong = [check for files in checks.values() for check in files if check.actual is not None and not check.ok]
     if wrong:
         raise RunFailed(
-            f"{wrong[0].file} is not the published file: {wrong[0].actual} where {wrong[0].expected} is expected"
-            + (f" (and {len(wrong) - 1} more files differ)" if len(wrong) > 1 else "")
+            f"{wrong[0].file} is not the published file: its digest is {wrong[0].actual} where {wrong[0].expected} is "
+            "expected" + (f" (and {len(wrong) - 1} more files differ)" if len(wrong) > 1 else "")
         )
 
 

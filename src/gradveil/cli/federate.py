@@ -62,7 +62,7 @@ def policy(
 ) -> None:
     """Write a strict policy for a node: what a server may do with its data."""
     from gradveil.deployment.policy import STRICT
-    from gradveil.deployment.policy_file import written
+    from gradveil.deployment.policy_file import as_toml
     from gradveil.runs import store
 
     rules = replace(
@@ -74,10 +74,10 @@ def policy(
         maximum_delta=maximum_delta,
     )
     if out is None:
-        return typer.echo(written(rules), nl=False)
+        return typer.echo(as_toml(rules), nl=False)
     if out.exists():
         raise BadInput(f"out = {str(out)!r}: exists already; name a new file")
-    store.write(out, written(rules).encode(), owner_only=True)
+    store.write(out, as_toml(rules).encode(), owner_only=True)
     typer.echo(f"{out}\nRead it, edit it, and start the node with --policy {out}")
 
 
@@ -92,7 +92,7 @@ def server(
     port: Annotated[int, Opt(help="Port of the SuperLink, on loopback.")] = 8000,
     deadline: Annotated[float, Opt(help="Most seconds that a round may take.")] = 120.0,
     patience: Annotated[float, Opt(help="Most seconds to wait for nodes to connect.")] = 300.0,
-    attempts: Annotated[int, Opt(help="How often a failed round is tried.")] = 3,
+    attempts: Annotated[int, Opt(help="Most attempts at a round before the run fails.")] = 3,
     max_update_norm: Annotated[
         float | None,
         Opt(help="Reject updates with a larger L2 norm, in addition to the plan's own limit.", show_default="none"),
@@ -111,10 +111,10 @@ def server(
     from gradveil.cli import federate_steps
     from gradveil.data.sources import load
     from gradveil.deployment import conductor
-    from gradveil.engines.flower.commands import ServerPlaces
+    from gradveil.engines.flower.commands import SuperLinkConfig
 
     folder = federate_steps.run_folder(out, plan_file, resume)
-    places = ServerPlaces(
+    config = SuperLinkConfig(
         federate_steps.checked_keys(keys), (state or folder.with_name(f"{folder.name}-flower")).resolve(), port
     )
     changes = {
@@ -125,18 +125,18 @@ def server(
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
     }
     if resume:
-        given = {name: value for name, value in changes.items() if _given(context, name)}
-        federate_steps.take_up(folder, plan_file, _listed("nodes", nodes) if nodes else None, given)
+        changed = {name: value for name, value in changes.items() if _is_given(context, name)}
+        federate_steps.resume(folder, plan_file, _listed("nodes", nodes) if nodes else None, changed)
     else:
-        held = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
+        federation = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
         plan = federate_steps.plan_of(plan_file, data_dir)
-        conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, held)
+        conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, federation)
     if show:
-        return federate_steps.show_server(places, folder)
-    federate_steps.serve(places, folder, as_json)
+        return federate_steps.show_server(config, folder)
+    federate_steps.serve(config, folder, as_json)
 
 
-def _given(context: typer.Context, name: str) -> bool:
+def _is_given(context: typer.Context, name: str) -> bool:
     """Whether an option was given rather than left at its default."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
@@ -166,11 +166,13 @@ def node(
     from gradveil.cli import federate_steps
     from gradveil.data.sources import locate
     from gradveil.deployment.node import NODE, Node, NodeSettings
-    from gradveil.engines.flower.commands import NodePlaces
+    from gradveil.engines.flower.commands import SuperNodeConfig
     from gradveil.runs import store
 
     if policy is None:
-        raise BadInput("--policy: a node needs one, or any order would be obeyed; `gradveil federate policy` writes it")
+        raise BadInput(
+            "--policy: is required, since it limits what the server may order; `gradveil federate policy` writes one"
+        )
     if not server.rpartition(":")[2].isdigit() or ":" not in server:
         raise BadInput(f"server = {server!r}: must be HOST:PORT")
     settings = NodeSettings(
@@ -181,17 +183,17 @@ def node(
         target=target,
         data_dir=None if data_dir is None else str(data_dir.resolve()),
     )
-    places = NodePlaces(
+    config = SuperNodeConfig(
         federate_steps.existing("ca", ca), federate_steps.existing("key", key), state.resolve(), server, runtime_port
     )
     opened = Node.open(settings)
-    store.write_json(places.state / NODE, codec.encode(settings))
+    store.write_json(config.state / NODE, codec.encode(settings))
     if show:
-        return federate_steps.show_node(places)
+        return federate_steps.show_node(config)
     federate_steps.say(
         f"{opened.dataset.name}: {len(opened.dataset.train)} examples to train on; {opened.policy.described()}"
     )
-    federate_steps.tend(places, retry)
+    federate_steps.tend(config, retry)
 
 
 @app.command()
@@ -200,7 +202,7 @@ def demo(
     dataset: Annotated[str, Opt(help="A name from `gradveil data list`.")] = "digits",
     method: Annotated[str, Opt(help="A name from `gradveil list methods`.")] = "fed-cdp",
     rounds: Annotated[int, Opt(help="Number of rounds (T).")] = 4,
-    seed: Annotated[int, Opt(help="Seed of the first weights and of who holds what.")] = 0,
+    seed: Annotated[int, Opt(help="Seed of the initial weights and of the split among clients.")] = 0,
     data_dir: DataDir = None,
     out: Annotated[Path | None, Opt(help="Run folder.")] = None,
     as_json: AsJson = False,
@@ -216,22 +218,22 @@ def demo(
     if locate(dataset) != dataset:
         raise BadInput(f"dataset = {dataset!r}: the demonstration takes a built-in dataset, by name")
     if not 1 <= nodes <= DEMO["clients"]:
-        raise BadInput(f"nodes = {nodes}: must lie between 1 and {DEMO['clients']}")
-    given = {**DEMO, "rounds": rounds, "dataset": dataset, "method": method, "seed": seed, "noise_source": "secret"}
-    plan = plans_from(None, given, Tweaks(), data_dir)[0]
+        raise BadInput(f"nodes = {nodes}: must be between 1 and {DEMO['clients']}")
+    settings = {**DEMO, "rounds": rounds, "dataset": dataset, "method": method, "seed": seed, "noise_source": "secret"}
+    plan = plans_from(None, settings, Tweaks(), data_dir)[0]
     folder = out or Path("runs") / f"federate-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
     where = None if data_dir is None else str(data_dir.resolve())
-    held = conductor.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
+    federation = conductor.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
     federate_steps.run_folder(folder, None, resume=False)
     if (objection := STRICT.objection(plan)) is not None:
         raise BadInput(f"method = {method!r}: the policy of the demonstration's nodes forbids it: {objection}")
-    conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, held)
-    federate_steps.demonstrate(plan.dataset, held, folder, as_json)
+    conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, federation)
+    federate_steps.demonstrate(plan.dataset, federation, folder, as_json)
 
 
 def _listed(name: str, text: str) -> tuple[str, ...]:
     """Read names separated by commas."""
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
         raise BadInput(f"{name}: at least one name is needed")
-    return found
+    return names

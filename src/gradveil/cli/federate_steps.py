@@ -24,7 +24,7 @@ from gradveil.runs.shorthand import Tweaks
 
 if TYPE_CHECKING:
     from gradveil.deployment.conductor import Federation
-    from gradveil.engines.flower.commands import NodePlaces, ServerPlaces
+    from gradveil.engines.flower.commands import SuperLinkConfig, SuperNodeConfig
     from gradveil.engines.flower.processes import Crew
 
 
@@ -34,13 +34,13 @@ def say(sentence: str) -> None:
 
 
 def run_folder(out: Path | None, plan_file: Path | None, resume: bool) -> Path:
-    """Return the folder of a run that is new, or that is to be gone on with."""
+    """Return the folder of a new run, or of one to resume."""
     if out is None:
         raise BadInput("--out: a run folder is needed")
-    there = (out / store.PLAN).exists()
-    if resume and not there:
+    exists = (out / store.PLAN).exists()
+    if resume and not exists:
         raise BadInput(f"out = {str(out)!r}: holds no run to continue")
-    if there and not resume:
+    if exists and not resume:
         raise BadInput(f"out = {str(out)!r}: already holds a run; add --resume to continue it, or give a new folder")
     return out
 
@@ -49,8 +49,8 @@ def plan_of(path: Path | None, data_dir: Path | None) -> Plan:
     """Read a plan; unless it says otherwise its noise is secret, drawn by the nodes."""
     if path is None:
         raise BadInput("a plan is needed: gradveil federate server PLAN.toml")
-    given = {} if "noise_source" in store.read_toml(path) else {"noise_source": "secret"}
-    return plans_from(path, given, Tweaks(), data_dir)[0]
+    settings = {} if "noise_source" in store.read_toml(path) else {"noise_source": "secret"}
+    return plans_from(path, settings, Tweaks(), data_dir)[0]
 
 
 def existing(name: str, path: Path) -> Path:
@@ -70,23 +70,23 @@ def checked_keys(folder: Path) -> Path:
     return folder.resolve()
 
 
-def show_server(places: "ServerPlaces", folder: Path) -> None:
+def show_server(config: "SuperLinkConfig", folder: Path) -> None:
     """Write what the server's commands read, and print them."""
     from gradveil.deployment import supervisor
 
-    supervisor.prepare(places)
-    _print_settings(places.state / "flwr")
-    for command in (places.superlink(), places.conductor(folder.resolve())):
+    supervisor.prepare(config)
+    _print_settings(config.state / "flwr")
+    for command in (config.superlink(), config.conductor(folder.resolve())):
         typer.echo(shlex.join(command))
 
 
-def show_node(places: "NodePlaces") -> None:
+def show_node(config: "SuperNodeConfig") -> None:
     """Write what a node's commands read, and print them."""
     from gradveil.engines.flower.processes import write_secret
 
-    write_secret(places.secret)
-    _print_settings(places.state / "flwr")
-    for command in (places.supernode(), places.worker()):
+    write_secret(config.secret)
+    _print_settings(config.state / "flwr")
+    for command in (config.supernode(), config.worker()):
         typer.echo(shlex.join(command))
 
 
@@ -98,21 +98,21 @@ def _print_settings(home: Path) -> None:
     typer.echo(f"export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH")
 
 
-def take_up(folder: Path, plan_file: Path | None, nodes: tuple[str, ...] | None, changes: dict[str, Any]) -> None:
+def resume(folder: Path, plan_file: Path | None, nodes: tuple[str, ...] | None, changes: dict[str, Any]) -> None:
     """Continue a run with other deadlines and limits; its plan and its nodes stay as they are."""
     from gradveil.deployment import conductor
 
-    held = conductor.settings(folder)
+    federation = conductor.settings(folder)
     if plan_file is not None:
         raise BadInput(f"plan = {str(plan_file)!r}: --resume continues the plan of {str(folder)!r}; leave it out")
-    if nodes is not None and nodes != held.nodes:
+    if nodes is not None and nodes != federation.nodes:
         raise BadInput(
-            f"nodes = {','.join(nodes)!r}: --resume continues with {','.join(held.nodes)}, which hold the shards"
+            f"nodes = {','.join(nodes)!r}: --resume continues with {','.join(federation.nodes)}, which hold the shards"
         )
-    store.write_json(folder / conductor.SETTINGS, codec.encode(replace(held, **changes)))
+    store.write_json(folder / conductor.SETTINGS, codec.encode(replace(federation, **changes)))
 
 
-def serve(places: "ServerPlaces", folder: Path, as_json: bool) -> None:
+def serve(config: "SuperLinkConfig", folder: Path, as_json: bool) -> None:
     """Train a run to its end, and show what came out."""
     from gradveil.deployment import conductor, supervisor
     from gradveil.engines.flower.processes import crew
@@ -120,9 +120,9 @@ def serve(places: "ServerPlaces", folder: Path, as_json: bool) -> None:
     federation = conductor.settings(folder)
     if conductor.unbounded(store.read_plan(folder), federation):
         say("the plan does not clip updates, so one node can ruin the model; set a limit with --max-update-norm")
-    with _terminated(), crew(places.state / "logs", places.state / "flwr") as hands:
-        supervisor.open_server(hands, places, federation.nodes, say)
-        _train(hands, places, folder)
+    with _terminated(), crew(config.state / "logs", config.state / "flwr") as group:
+        supervisor.open_server(group, config, federation.nodes, say)
+        _train(group, config, folder)
     _conclude(folder, as_json)
 
 
@@ -131,39 +131,39 @@ def demonstrate(dataset: str, federation: "Federation", folder: Path, as_json: b
     from gradveil.deployment import supervisor
     from gradveil.deployment.local import local
 
-    with _terminated(), local(federation.nodes, dataset, STRICT, federation.data_dir) as here:
-        supervisor.open_server(here.crew, here.server, federation.nodes, say)
+    with _terminated(), local(federation.nodes, dataset, STRICT, federation.data_dir) as deployment:
+        supervisor.open_server(deployment.crew, deployment.server, federation.nodes, say)
         for name in federation.nodes:
-            here.start_node(name)
-        _train(here.crew, here.server, folder)
+            deployment.start_node(name)
+        _train(deployment.crew, deployment.server, folder)
     _conclude(folder, as_json)
 
 
-def tend(places: "NodePlaces", retry: float) -> None:
+def tend(config: "SuperNodeConfig", retry: float) -> None:
     """Keep a node running until it is stopped."""
     from gradveil.deployment import supervisor
     from gradveil.engines.flower.processes import crew
 
-    with _terminated(), crew(places.state / "logs", places.state / "flwr") as hands:
-        supervisor.tend(hands, places, say, retry)
+    with _terminated(), crew(config.state / "logs", config.state / "flwr") as group:
+        supervisor.tend(group, config, say, retry)
 
 
-def _train(hands: "Crew", places: "ServerPlaces", folder: Path) -> None:
+def _train(group: "Crew", config: "SuperLinkConfig", folder: Path) -> None:
     from gradveil.deployment import supervisor
 
-    supervisor.begin(hands, places, folder, say)
-    for line in supervisor.follow(hands, places, folder, say):
-        say(_told(line))
+    supervisor.begin(group, config, folder, say)
+    for line in supervisor.follow(group, config, folder, say):
+        say(_round_summary(line))
 
 
-def _told(line: RoundLine) -> str:
+def _round_summary(line: RoundLine) -> str:
     """Say in a line how a round went, node by node."""
-    said = [f"round {line.round + 1}: {run_summary.note(line)}"]
+    parts = [f"round {line.round + 1}: {run_summary.note(line)}"]
     if (nodes := line.nodes) is not None:
         each = [f"{name} {seconds:.1f} s" for name, seconds in nodes.seconds.items()]
         each += [f"{name} missing ({fault})" for name, fault in nodes.missing.items()]
-        said += [", ".join(each), f"{nodes.bytes_down / 1e6:.2f} MB down, {nodes.bytes_up / 1e6:.2f} MB up"]
-    return "; ".join(said)
+        parts += [", ".join(each), f"{nodes.bytes_down / 1e6:.2f} MB down, {nodes.bytes_up / 1e6:.2f} MB up"]
+    return "; ".join(parts)
 
 
 def _conclude(folder: Path, as_json: bool) -> None:

@@ -9,24 +9,24 @@ from gradveil.reports import words
 from gradveil.runs.epsilon_records import GuaranteeRecord, PresumedEpsilon
 
 
-def show_guarantees(title: str, held: Sequence[GuaranteeRecord]) -> None:
+def show_guarantees(title: str, records: Sequence[GuaranteeRecord]) -> None:
     """Print what holds against whom; before it, what no epsilon covers because it was taken from the data."""
-    for caveat in dict.fromkeys(caveat for g in held for caveat in words.of_data(g)):
+    for caveat in dict.fromkeys(caveat for g in records for caveat in words.of_data(g)):
         say(f"Caveat: {caveat}")
-    delta, adjacency = held[0].delta, held[0].adjacency
-    rows = [[names, unit, epsilon] for (unit, epsilon), names in _grouped(held, _row).items()]
+    delta, adjacency = records[0].delta, records[0].adjacency
+    rows = [[names, unit, epsilon] for (unit, epsilon), names in _grouped(records, _row).items()]
     heading = f"{title} (delta {delta:g}, {adjacency} neighbors)"
     table(heading, ["adversary (threat model)", "protects one", "epsilon"], rows)
-    show_reasons(held)
+    show_reasons(records)
 
 
-def show_reasons(held: Sequence[GuaranteeRecord]) -> None:
+def show_reasons(records: Sequence[GuaranteeRecord]) -> None:
     """Say once for each reason why an epsilon is not finite, or larger than one might expect."""
-    infinite = [g for g in held if not g.finite]
-    for why, names in _grouped(infinite, words.reason).items():
-        whom = "any adversary" if len(infinite) == len(held) > 1 else names
-        say(f"No finite epsilon against {whom}: {why}")
-    visible = [g for g in held if g.finite and NOT_HIDDEN in g.caveats]
+    infinite = [g for g in records if not g.finite]
+    for reason, names in _grouped(infinite, words.reason).items():
+        whom = "any adversary" if len(infinite) == len(records) > 1 else names
+        say(f"No finite epsilon against {whom}: {reason}")
+    visible = [g for g in records if g.finite and NOT_HIDDEN in g.caveats]
     for caveat, names in _grouped(visible, lambda g: NOT_HIDDEN).items():
         say(f"{names}: {caveat}")
 
@@ -38,13 +38,13 @@ def show_presumed(figures: Sequence[PresumedEpsilon]) -> None:
         say(f"{epsilon.capitalize()} for one {figure.unit} against {figure.threat_model} {figure.label}.")
 
 
-def _row(held: GuaranteeRecord) -> tuple[str, str]:
-    return held.unit, "none" if held.epsilon is None else f"{held.epsilon:.3g}"
+def _row(record: GuaranteeRecord) -> tuple[str, str]:
+    return record.unit, "none" if record.epsilon is None else f"{record.epsilon:.3g}"
 
 
-def _grouped(held: Sequence[GuaranteeRecord], key: Callable[[GuaranteeRecord], Any]) -> dict[Any, str]:
+def _grouped(records: Sequence[GuaranteeRecord], key: Callable[[GuaranteeRecord], Any]) -> dict[Any, str]:
     """Name the adversaries that agree in something, in the order in which they first occur."""
     groups: dict[Any, list[str]] = {}
-    for g in held:
+    for g in records:
         groups.setdefault(key(g), []).append(g.threat_model)
     return {shared: ", ".join(names) for shared, names in groups.items()}

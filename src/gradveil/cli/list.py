@@ -30,9 +30,9 @@ def listing(kind: str) -> dict[str, str]:
 
             return {source.name: source.meaning for source in SOURCES}
         case "tables":
-            from gradveil.reproduction.table_names import TABLES
+            from gradveil.reproduction.table_names import NOT_OF_THE_PAPER, TABLES
 
-            return {name: entry.meaning for name, entry in TABLES.items()}
+            return {name: entry.meaning for name, entry in TABLES.items()} | NOT_OF_THE_PAPER
         case "threats":
             return {name: f"an adversary who {sees}" for name, sees in names.THREATS.items()}
         case _:

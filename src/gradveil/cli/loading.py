@@ -25,9 +25,9 @@ def _table(name: str, target: str | None, version: tuple[int, ...]) -> Dataset:
     with bar(f"reading {Path(name).name}", 100, 0) as advance:
         percent = 0
 
-        def tell(share: float) -> None:
+        def advance_to(share: float) -> None:
             nonlocal percent
             steps, percent = round(100 * share) - percent, round(100 * share)
             advance("", steps)
 
-        return sources.load(name, target=target, progress=tell)
+        return sources.load(name, target=target, progress=advance_to)

@@ -18,8 +18,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"gradveil {__version__}")
         raise typer.Exit
 
@@ -27,7 +27,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def gradveil(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Federated learning that does not leak: train under differential privacy, account for it, attack it."""

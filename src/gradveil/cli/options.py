@@ -87,7 +87,11 @@ BatchSampling = Annotated[
 ]
 ClientRate = Annotated[
     float,
-    Option("--client-q", help="Sampling rate of clients: clients per round, K / N.", rich_help_panel=SAMPLING),
+    Option(
+        "--client-q",
+        help="Sampling rate of clients: clients per round divided by all clients, K / N.",
+        rich_help_panel=SAMPLING,
+    ),
 ]
 Participations = Annotated[
     int | None,
@@ -104,7 +108,11 @@ BatchSize = Annotated[
 ]
 ClientSize = Annotated[
     int | None,
-    Option("--client-size", help="Examples of a client (|D_i|); B is then q times it.", rich_help_panel=SAMPLING),
+    Option(
+        "--client-size",
+        help="Number of examples per client (|D_i|); B is then q times |D_i|.",
+        rich_help_panel=SAMPLING,
+    ),
 ]
 Layers = Annotated[
     int, Option(help="Number of tensors clipped separately; 1 is flat clipping.", rich_help_panel=RELEASES)

@@ -63,9 +63,9 @@ def plan(
     from gradveil.cli import plan_steps
 
     target = plan_steps.target_of(target_epsilon, delta, adjacency, threat_model)
-    asked = Query(
+    query = Query(
         sigma=sigma, rate=q, rounds=rounds, local_steps=local_steps, decay=decay, sigma_end=sigma_end, layers=layers,
         batch=batch, client_size=client_size, draw=draw, sampling=sampling, client_rate=client_q,
         participations=participations, copies=copies,
     )  # fmt: skip
-    plan_steps.execute(asked, target, solve, clip, s_dyn, as_json)
+    plan_steps.execute(query, target, solve, clip, s_dyn, as_json)

@@ -15,13 +15,13 @@ from gradveil.names import pick
 SOLVERS = {"sigma": solve_sigma, "rounds": solve_rounds, "decay": solve_decay}
 
 
-def execute(asked: Query, target: Target, solve: str, clip: float, s_dyn: float | None, as_json: bool) -> None:
+def execute(query: Query, target: Target, solve: str, clip: float, s_dyn: float | None, as_json: bool) -> None:
     """Solve for what was asked and show it with the guarantee that it has."""
     solver = pick("solve", solve, SOLVERS)
-    rule = _paper_rule(clip, asked.sigma, s_dyn)
-    if is_presumption(asked.ledger(), target.threat_model):
+    rule = _paper_rule(clip, query.sigma, s_dyn)
+    if is_presumption(query.ledger(), target.threat_model):
         raise BadInput(f"threat_model = 'central': {CENTRAL_IS_NO_TARGET}")
-    _show(_answer(solver(asked, target), target, solve, rule), as_json)
+    _show(_answer(solver(query, target), target, solve, rule), as_json)
 
 
 def target_of(epsilon: float, delta: float, adjacency: str, threat_model: str) -> Target:
@@ -38,20 +38,20 @@ def _paper_rule(clip: float, sigma: float, s_dyn: float | None) -> float | None:
     return None if s_dyn is None else clip * sigma / real("s_dyn", s_dyn)
 
 
-def _answer(found: Query, target: Target, solve: str, rule: float | None) -> dict[str, Any]:
-    sigmas = found.sigmas()
+def _answer(solution: Query, target: Target, solve: str, rule: float | None) -> dict[str, Any]:
+    sigmas = solution.sigmas()
     return {
         "solve": solve,
-        "sigma": found.sigma,
+        "sigma": solution.sigma,
         "sigma_last": float(sigmas[-1, -1]),
-        "sigma_end": found.sigma_end,
-        "decay": found.decay,
-        "rounds": found.rounds,
-        "local_steps": found.local_steps,
-        "search_ended": solve == "rounds" and found.rounds == MOST_ROUNDS,
+        "sigma_end": solution.sigma_end,
+        "decay": solution.decay,
+        "rounds": solution.rounds,
+        "local_steps": solution.local_steps,
+        "search_ended": solve == "rounds" and solution.rounds == MOST_ROUNDS,
         "target_epsilon": target.epsilon,
-        "guarantee": target.cost(found).plain(),
-        "curve": [{"rounds": t, "guarantee": held.plain()} for t, held in curve(found, target)],
+        "guarantee": target.cost(solution).plain(),
+        "curve": [{"rounds": t, "guarantee": guarantee.plain()} for t, guarantee in curve(solution, target)],
         "paper_rule_sigma_0": rule,
     }
 
@@ -59,11 +59,12 @@ def _answer(found: Query, target: Target, solve: str, rule: float | None) -> dic
 def _show(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         return emit_json(answer)
-    held = answer["guarantee"]
+    guarantee = answer["guarantee"]
     say(
         f"sigma {answer['sigma']:.4g} ({answer['decay']}, {answer['sigma_last']:.4g} in the last step), "
-        f"{answer['rounds']} rounds of {answer['local_steps']} local steps: epsilon {held['epsilon']:.4g} at delta "
-        f"{held['delta']:g} for one {held['unit']} against {held['threat_model']} ({held['adjacency']} neighbors)."
+        f"{answer['rounds']} rounds of {answer['local_steps']} local steps: epsilon {guarantee['epsilon']:.4g} at "
+        f"delta {guarantee['delta']:g} for one {guarantee['unit']} against {guarantee['threat_model']} "
+        f"({guarantee['adjacency']} neighbors)."
     )
     rows = [[str(p["rounds"]), f"{p['guarantee']['epsilon']:.4g}"] for p in answer["curve"]]
     table("Epsilon over rounds", ["rounds", "epsilon"], rows)

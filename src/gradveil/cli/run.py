@@ -57,7 +57,7 @@ def run(
     batch: Annotated[int | None, _federation(help="Number of examples per batch (B).")] = None,
     lr: Annotated[float | None, _federation(help="Learning rate of the clients.")] = None,
     sampling: Annotated[
-        str | None, _federation(help="How a client draws batches: fixed-pass, poisson or replacement.")
+        str | None, _federation(help="How a client draws batches: fixed-pass, poisson, replacement or whole.")
     ] = None,
     cohort_sampling: Annotated[
         str | None, _federation(help="How the server draws the clients of a round: fixed or poisson.")
@@ -90,8 +90,15 @@ def run(
         float | None,
         _stopping(help="Privacy budget: stop before the round that would exceed this epsilon.", show_default="none"),
     ] = None,
+    target_epsilon: Annotated[
+        float | None,
+        _stopping(
+            help="Scale the noise so that all rounds together spend at most this epsilon; method: fed-sum.",
+            show_default="none",
+        ),
+    ] = None,
     threat_model: Annotated[
-        str | None, _stopping(help=f"{THREATS}, that the budget is about.", show_default="server")
+        str | None, _stopping(help=f"{THREATS}; budget and target hold against it.", show_default="server")
     ] = None,
     accountant: Annotated[
         str | None,
@@ -146,6 +153,7 @@ def run(
         keep_truth=keep_truth,
         resume=resume,
         dry_run=dry_run,
+        target_epsilon=target_epsilon,
         engine=engine,
         as_json=as_json,
     )

@@ -10,6 +10,7 @@ from gradveil.runs.progress import (
     Accounting,
     Attacking,
     Event,
+    Extracting,
     Loading,
     Preparing,
     Reporting,
@@ -28,7 +29,7 @@ class RunDisplay:
     def __init__(self) -> None:
         self._open = ExitStack()
         self._tell: Any = None
-        self._attacked = ""
+        self._attacked, self._extracted = "", 100
         self.rounds_done: int | None = None
 
     def __enter__(self) -> "RunDisplay":
@@ -52,6 +53,8 @@ class RunDisplay:
                 self._show(doing(f"loading {dataset}"))
             case Preparing(method):
                 self._show(doing(f"preparing {method}"))
+            case Extracting(dataset, share):
+                self._extract(dataset, share)
             case Training(method, rounds, done):
                 self._show(run_progress.training(method, rounds, done))
             case RoundDone(line):
@@ -63,6 +66,15 @@ class RunDisplay:
                 self._attack(event)
             case Reporting():
                 self._show(doing("writing the report"))
+
+    def _extract(self, dataset: str, share: float) -> None:
+        """Keep one bar of percents for each split; procedural pictures, to which a map is fitted, have their own."""
+        percent = int(100 * share)
+        if percent <= self._extracted:
+            self._show(bar(f"features of {dataset}", 100, 0))
+            self._extracted = 0
+        self._tell("", percent - self._extracted)
+        self._extracted = percent
 
     def _attack(self, event: Attacking) -> None:
         """Keep one bar for all victims of all surfaces of a run."""

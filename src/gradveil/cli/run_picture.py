@@ -24,7 +24,7 @@ def side_by_side(pictures: list[Array], captions: list[list[str]], screen: Conso
     if not screen.is_terminal or not room or not _prints(screen, HALF_BLOCK + SHADES):
         return None
     colors = screen.color_system in ("256", "truecolor") and not screen.no_color
-    drawn = [(half_blocks if colors else shades)(enlarged(one, scale)) for one in pictures]
+    drawn = [(half_blocks if colors else shades)(enlarged(picture, scale)) for picture in pictures]
     gap = Text(" " * GAP)
     heads = [Text("".join(text.ljust(wide) for text in line).rstrip()) for line in captions]
     return [*heads, *(gap.join(parts) for parts in zip(*drawn, strict=True))]

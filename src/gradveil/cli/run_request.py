@@ -10,7 +10,7 @@ class RunRequest:
     """The options of `gradveil run`.
 
     settings: changes of the plan by their short names. attack: None attacks the demonstration and no other run.
-    watch: round numbers with commas.
+    watch: round numbers with commas. target_epsilon: what the noise of the plan is scaled to.
     """
 
     plan_file: Path | None
@@ -22,5 +22,6 @@ class RunRequest:
     keep_truth: bool
     resume: bool
     dry_run: bool
+    target_epsilon: float | None
     engine: str
     as_json: bool

@@ -10,9 +10,9 @@ from gradveil.runs import demo, store
 HONORED = "--rounds, --attack, --no-attack, --watch, --data-dir, --engine and --json"
 
 
-def refuse_beside(given: Mapping[str, Any]) -> None:
+def refuse_with_resume(options: Mapping[str, Any]) -> None:
     """Refuse what would change a run that has begun; `given` is by the names of options."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None and value is not False:
             raise BadInput(f"{name}: cannot be changed by --resume; only {HONORED} can be given with it")
 
@@ -21,8 +21,8 @@ def folders_of(out: Path | None) -> list[Path]:
     """Find the run, or the runs of a demonstration, that --out holds."""
     if out is None:
         raise BadInput("--resume: needs --out, the folder of the run to continue")
-    several = [out / method.name for method in demo.METHODS if store.there(out / method.name / store.PLAN)]
-    folders = [out] if store.there(out / store.PLAN) else several
+    several = [out / method.name for method in demo.METHODS if store.exists(out / method.name / store.PLAN)]
+    folders = [out] if store.exists(out / store.PLAN) else several
     if not folders:
         raise BadInput(f"out = {str(out)!r}: holds no run to continue")
     return folders

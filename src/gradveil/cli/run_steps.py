@@ -9,10 +9,11 @@ import tomli_w
 import typer
 
 from gradveil import codec, pipeline
+from gradveil.calibration.plan_noise import meet
 from gradveil.cli import attack_output, run_resume, run_story, run_summary
 from gradveil.cli.guarantee_output import show_guarantees
 from gradveil.cli.loading import load
-from gradveil.cli.output import doing, emit_json
+from gradveil.cli.output import doing, emit_json, say
 from gradveil.cli.round_numbers import rounds_from
 from gradveil.cli.run_display import RunDisplay
 from gradveil.cli.run_request import RunRequest
@@ -23,6 +24,7 @@ from gradveil.pipeline import PlannedRun, RunOutcomes
 from gradveil.runs import store
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.estimate import estimate
+from gradveil.runs.presets import preset_for
 from gradveil.runs.resolving import resolved
 from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import Tweaks, divided
@@ -33,8 +35,10 @@ def execute(request: RunRequest) -> None:
     options = Options(engine=request.engine, watch=rounds_from(request.watch), resume=request.resume)
     if request.resume:
         return _resume(request, options)
-    given, tweaks = divided(request.settings)
-    plans = plans_from(request.plan_file, given, tweaks, request.data_dir)
+    fields, tweaks = divided(request.settings)
+    plans = plans_from(request.plan_file, fields, tweaks, request.data_dir, request.target_epsilon)
+    if request.target_epsilon is not None:
+        plans = [_calibrated(plans, request)]
     pipeline.refuse_unreached(options.watch, plans[0])
     if request.dry_run:
         return _dry_run(plans[0], request.data_dir, options, request.as_json)
@@ -43,9 +47,42 @@ def execute(request: RunRequest) -> None:
     _carry_out(jobs, request)
 
 
+def _calibrated(plans: list[Plan], request: RunRequest) -> Plan:
+    """Return the plan with noise for the target epsilon; options that say the noise, or several plans, leave none."""
+    target = request.target_epsilon or 0.0
+    if len(plans) > 1:
+        raise BadInput(f"target_epsilon = {target}: name a dataset or a method; the demonstration has its own noise")
+    for name in ("sigma", "max_epsilon"):
+        if name in request.settings:
+            raise BadInput(f"{name} = {request.settings[name]}, target_epsilon = {target}: give one of the two")
+    with doing("finding the noise for the target epsilon"):
+        dataset = _loaded(request.data_dir, plans[0])
+        plan = meet(plans[0], dataset, target)
+    if not request.as_json:
+        _say_choice(plan, dataset, target)
+    return plan
+
+
+def _say_choice(plan: Plan, dataset: Dataset, target: float) -> None:
+    """Say which method meets the target against whom, and where its settings come from."""
+    preset = preset_for(dataset, plan.method, target, plan.threat_model)
+    origin = "" if plan.features is None else f" {plan.features.origin}"
+    say(
+        f"{plan.method.name} with noise for epsilon {target:g} against {plan.threat_model}: {plan.rounds} rounds, "
+        f"{plan.clients} clients. Settings: {preset.found}.{origin}"
+    )
+
+
 def _resume(request: RunRequest, options: Options) -> None:
     named = {f"--{name.replace('_', '-')}": value for name, value in request.settings.items() if name != "rounds"}
-    run_resume.refuse_beside({"PLAN.toml": request.plan_file, **named, "--dry-run": request.dry_run})
+    run_resume.refuse_with_resume(
+        {
+            "PLAN.toml": request.plan_file,
+            **named,
+            "--dry-run": request.dry_run,
+            "--target-epsilon": request.target_epsilon,
+        }
+    )
     folders = run_resume.folders_of(request.out)
     changes: dict[str, Any] = {"rounds": request.settings.get("rounds"), "attack": request.attack is True}
     load = partial(_loaded, request.data_dir)
@@ -56,19 +93,22 @@ def _loaded(data_dir: Path | None, plan: Plan) -> Dataset:
     return load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
 
 
-def plans_from(path: Path | None, given: dict[str, Any], tweaks: Tweaks, data_dir: Path | None) -> list[Plan]:
+def plans_from(
+    path: Path | None, fields: dict[str, Any], tweaks: Tweaks, data_dir: Path | None, target: float | None = None
+) -> list[Plan]:
     """Resolve the plan, or the three plans of the demonstration if nothing says what to train."""
-    return resolved(_plan_file(path) if path is not None else {}, given, tweaks, partial(load, data_dir=data_dir))
+    table = _plan_file(path) if path is not None else {}
+    return resolved(table, fields, tweaks, partial(load, data_dir=data_dir), target)
 
 
 def _plan_file(path: Path) -> dict[str, Any]:
     """Read a plan file; a folder, a pipe, a device or a file without a key is none."""
     if path.exists() and not path.is_file():
         raise BadInput(f"{str(path)!r}: is not a file; a plan is a TOML file")
-    found = store.read_toml(path)
-    if not found:
+    table = store.read_toml(path)
+    if not table:
         raise BadInput(f"{str(path)!r}: is empty; a plan names at least one key, such as dataset or rounds")
-    return found
+    return table
 
 
 def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
@@ -83,7 +123,7 @@ def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
 def _carry_out(jobs: list[PlannedRun], request: RunRequest) -> None:
     """Train, attack and report; the demonstration, and whoever asks for it, attacks each run afterwards."""
     attack = len(jobs) > 1 if request.attack is None else request.attack
-    place = jobs[0].folder.parent if len(jobs) > 1 else jobs[0].folder
+    folder = jobs[0].folder.parent if len(jobs) > 1 else jobs[0].folder
     with RunDisplay() as display:
         try:
             done = pipeline.run_all(jobs, attack=attack, keep_truth=request.keep_truth, progress=display)
@@ -92,7 +132,7 @@ def _carry_out(jobs: list[PlannedRun], request: RunRequest) -> None:
                 raise
             typer.echo(
                 f"gradveil: stopped after round {display.rounds_done}; continue with: gradveil run --resume --out "
-                f"{place}",
+                f"{folder}",
                 err=True,
             )
             raise typer.Exit(130) from None
@@ -102,13 +142,16 @@ def _carry_out(jobs: list[PlannedRun], request: RunRequest) -> None:
 def _show(done: RunOutcomes, attack: bool, as_json: bool) -> None:
     """Show what came out; the first run is the one that is reported."""
     if as_json:
-        told = [one.result.plain() | {"report": str(one.page)} for one in done.each]
+        records = [outcome.result.plain() | {"report": str(outcome.page)} for outcome in done.each]
         if attack:
-            told = [t | {"attacks": codec.record(one.attacks)} for t, one in zip(told, done.each, strict=True)]
-        return emit_json(told[0] | {"beside": told[1:]})
+            records = [
+                record | {"attacks": codec.record(outcome.attacks)}
+                for record, outcome in zip(records, done.each, strict=True)
+            ]
+        return emit_json(records[0] | {"beside": records[1:]})
     if len(done.each) > 1 and done.page is not None:
-        return run_story.show([one.run.folder for one in done.each], done.page)
-    run_summary.show([one.run for one in done.each], [one.result for one in done.each])
+        return run_story.show([outcome.run.folder for outcome in done.each], done.page)
+    run_summary.show([outcome.run for outcome in done.each], [outcome.result for outcome in done.each])
     if attack:
         attack_output.compare(done.each[0].attacks)
     typer.echo(f"report: {done.page}")

@@ -20,44 +20,44 @@ EXAMPLE = 2
 def show(folders: list[Path], page: Path) -> None:
     """Tell the story of a protected run, the first, and the others it is compared with, the last without protection."""
     runs = [evidence.gather(folder) for folder in folders]
-    protected, bare = runs[0], runs[-1]
-    leaks = [run.strongest(EXAMPLE) for run in (bare, protected)]
+    protected, unprotected = runs[0], runs[-1]
+    leaks = [run.strongest(EXAMPLE) for run in (unprotected, protected)]
     if leaks[0] is not None and leaks[1] is not None:
-        _show_leak(bare, protected, leaks[0], leaks[1])
+        _show_leak(unprotected, protected, leaks[0], leaks[1])
     _show_cost(runs)
     _show_guarantee(protected, runs[1:])
     typer.echo(f"\nReport with all attacks: {page}")
 
 
-def _show_leak(bare: Evidence, protected: Evidence, open_: Shown, shut: Shown) -> None:
+def _show_leak(unprotected: Evidence, protected: Evidence, without: Shown, under: Shown) -> None:
     """Show the first attacked record and its two reconstructions, then how many of all victims were reconstructed."""
-    n, method = open_.record.victims, protected.method
+    method = protected.method
     say("WHAT LEAKS: an attacker who reads gradients in training rebuilds the data.")
-    _show_record(protected, open_, shut)
+    _show_record(protected, without, under)
     say(
-        f"Rebuilt (RMSE at most 0.1): {_successes(open_.record)} victims without protection, from the gradient of "
-        f"{_records(open_.record)} each; {_successes(shut.record)} under {method}, which shows the noisy gradient "
-        f"of {_records(shut.record)}. Picked out of 10 candidates: "
-        f"{_picked(open_.record)} without, {_picked(shut.record)} under {method}, {n / 10:g} of {n} by chance."
+        f"Rebuilt (RMSE at most 0.1): {_successes(without.record)} victims without protection, from the gradient of "
+        f"{_records(without.record)} each; {_successes(under.record)} under {method}, which shows the noisy gradient "
+        f"of {_records(under.record)}. Picked out of 10 candidates: "
+        f"{_picked(without.record)} without, {_picked(under.record)} under {method}, one of 10 by chance."
     )
 
 
-def _show_record(protected: Evidence, open_: Shown, shut: Shown) -> None:
+def _show_record(protected: Evidence, without: Shown, under: Shown) -> None:
     """Show one record and its reconstructions as pictures; in words where the terminal shows none."""
-    one, other = open_.exhibit, shut.exhibit
-    if one is None or other is None or not one.is_image:
+    plain, noisy = without.exhibit, under.exhibit
+    if plain is None or noisy is None or not plain.is_image:
         return
-    pictures = [one.truth[0], one.guesses[0, -1], other.guesses[0, -1]]
+    pictures = [plain.truth[0], plain.guesses[0, -1], noisy.guesses[0, -1]]
     captions = ["true record", "no protection", f"under {protected.method}"]
-    errors = ["", f"RMSE {one.errors[0]:.3f}", f"RMSE {other.errors[0]:.3f}"]
+    errors = ["", f"RMSE {plain.errors[0]:.3f}", f"RMSE {noisy.errors[0]:.3f}"]
     screen = console()
     lines = side_by_side(pictures, [captions, errors], screen)
     for line in lines or []:
         screen.print(line, no_wrap=True, overflow="ignore", crop=False)
     if lines is None:
         say(
-            f"Error (RMSE) of the first record: {one.errors[0]:.3f} without protection, {other.errors[0]:.3f} under "
-            f"{protected.method}; {other.prior_errors[0]:.3f} for a guess that reads no gradient."
+            f"Error (RMSE) of the first record: {plain.errors[0]:.3f} without protection, {noisy.errors[0]:.3f} under "
+            f"{protected.method}; {noisy.prior_errors[0]:.3f} for a guess that reads no gradient."
         )
 
 
@@ -70,7 +70,8 @@ def _successes(record: AttackRecord) -> str:
 
 
 def _picked(record: AttackRecord) -> str:
-    return right(record.candidates[0].success, record.victims) if record.candidates else "not tried"
+    """Return how often the true record was picked out of 10: every record of every victim is one trial."""
+    return right(record.candidates[0].success, record.candidates[0].trials) if record.candidates else "not tried"
 
 
 def _show_cost(runs: list[Evidence]) -> None:
@@ -90,8 +91,8 @@ def _percent(result: RunResult) -> str:
 
 def _show_guarantee(protected: Evidence, others: list[Evidence]) -> None:
     typer.echo("")
-    held = () if protected.result is None else protected.result.guarantees
-    show_guarantees(f"WHAT IS GUARANTEED by {protected.method}", held)
+    guarantees = () if protected.result is None else protected.result.guarantees
+    show_guarantees(f"WHAT IS GUARANTEED by {protected.method}", guarantees)
     for run in others:
         if run.guarantee is not None and not run.guarantee.finite:
             say(f"{run.method}: no finite epsilon. {words.reason(run.guarantee)}")

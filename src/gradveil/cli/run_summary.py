@@ -18,12 +18,12 @@ STOPPED = {
 
 def show(runs: list[Run], results: list[RunResult]) -> None:
     """Print for each run its accuracy, its guarantees, what they assume, and where it is."""
-    for one, result in zip(runs, results, strict=True):
+    for run, result in zip(runs, results, strict=True):
         say(accuracy(result))
-        say(_ended(one, result))
+        say(_ended(run, result))
         show_guarantees(f"Guarantees of {result.method}", result.guarantees)
         show_presumed(result.presumed)
-        for sentence in (*_privacy(one, result), *_remarks(one, result)):
+        for sentence in (*_privacy(run, result), *_remarks(run, result)):
             say(sentence)
         typer.echo(f"run folder: {result.run_dir}")
 
@@ -43,29 +43,29 @@ def right(share: float, n: int) -> str:
     return f"{round(share * n)} of {n}"
 
 
-def _ended(one: Run, result: RunResult) -> str:
-    why = STOPPED.get(str(result.stopped_because), result.stopped_because)
-    done = f"Stopped after {result.rounds} rounds ({result.seconds:.1f} s): {why}"
+def _ended(run: Run, result: RunResult) -> str:
+    reason = STOPPED.get(str(result.stopped_because), result.stopped_because)
+    done = f"Stopped after {result.rounds} rounds ({result.seconds:.1f} s): {reason}"
     if result.stopped_because != "budget":
         return f"{done}."
-    limit = f"epsilon {one.plan.max_epsilon:g} by {one.plan.accountant} against {one.plan.threat_model}"
+    limit = f"epsilon {run.plan.max_epsilon:g} by {run.plan.accountant} against {run.plan.threat_model}"
     return f"{done} of {limit}."
 
 
 def note(line: RoundLine) -> str:
     """Say in a few words how a round went: accuracy, epsilon so far against whom, and rounds that the budget allows."""
-    spent, left = line.spent, line.rounds_left
-    said = [f"accuracy {line.accuracy:.3f}"]
+    spent, rounds_left = line.spent, line.rounds_left
+    parts = [f"accuracy {line.accuracy:.3f}"]
     if spent is not None and spent.epsilon is not None:
-        said.append(f"epsilon {spent.epsilon:.2f} ({spent.threat_model})")
-    if left is not None:
-        said.append(f"budget for {left} more rounds")
-    return ", ".join(said)
+        parts.append(f"epsilon {spent.epsilon:.2f} ({spent.threat_model})")
+    if rounds_left is not None:
+        parts.append(f"budget for {rounds_left} more rounds")
+    return ", ".join(parts)
 
 
-def _privacy(one: Run, result: RunResult) -> list[str]:
+def _privacy(run: Run, result: RunResult) -> list[str]:
     """Say which epsilon to report and what it assumes, and the paper's figure under its own name."""
-    quoted = result.guarantee(one.plan.threat_model)
+    quoted = result.guarantee(run.plan.threat_model)
     sentences = []
     if quoted.epsilon is not None:
         sentences.append(
@@ -79,10 +79,10 @@ def _privacy(one: Run, result: RunResult) -> list[str]:
     return sentences
 
 
-def _remarks(one: Run, result: RunResult) -> list[str]:
-    remarks = [f"About {one.dataset.name}: {note}" for note in one.dataset.notes]
-    if one.budget.copies > 1:
-        remarks.append(f"Some records are held by {one.budget.copies} clients; epsilon counts each copy.")
+def _remarks(run: Run, result: RunResult) -> list[str]:
+    remarks = [f"About {run.dataset.name}: {note}" for note in run.dataset.notes]
+    if run.budget.copies > 1:
+        remarks.append(f"Some records are held by {run.budget.copies} clients; epsilon counts each copy.")
     if result.suggested_clip:
         low, high = result.suggested_clip
         remarks.append(f"By the paper's rule of thumb the clipping bound C would be {low:.1f} to {high:.1f}.")

@@ -12,7 +12,7 @@ def serve(
     ] = None,
     port: Annotated[int, typer.Option(help="TCP port to listen on.")] = 8765,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; one that other machines can reach needs a token of yours.")
+        str, typer.Option(help="Address to listen on; if other machines can reach it, you must set a token.")
     ] = "127.0.0.1",
     token_file: Annotated[
         Path | None,

@@ -20,7 +20,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def execute(runs: Path | None, port: int, host: str, token_file: Path | None, token: str | None) -> None:
     """Serve the pages until interrupted; beyond this machine only with a token that the user chose."""
     if not 0 < port < 65536:
-        raise BadInput(f"port = {port}: must lie between 1 and 65535")
+        raise BadInput(f"port = {port}: must be between 1 and 65535")
     chosen = choose(token, token_file, os.environ)
     if host not in LOOPBACK and not chosen.own:
         raise BadInput(
@@ -43,20 +43,20 @@ def _hosts(host: str, port: int, token: Token) -> frozenset[str] | None:
     return frozenset({f"{name}:{port}" for name in names} | bare)
 
 
-def _announce(folder: Path, place: str, token: Token) -> None:
+def _announce(folder: Path, url: str, token: Token) -> None:
     """Print the address to open; a token that the user chose is not repeated."""
-    typer.echo(f"gradveil serves {folder} on {place}?token={'...' if token.own else token.value}", err=True)
+    typer.echo(f"gradveil serves {folder} on {url}?token={'...' if token.own else token.value}", err=True)
     if token.own:
         typer.echo("gradveil: put your token in place of the dots", err=True)
     if token.warning:
         typer.echo(f"gradveil: {token.warning}", err=True)
 
 
-def _folder(given: Path | None) -> Path:
+def _folder(path: Path | None) -> Path:
     """Return the folder of runs; only the usual one is made where it is missing, any other may be a slip of the pen."""
-    folder = given or Path("runs")
+    folder = path or Path("runs")
     try:
-        if given is None and not folder.exists():
+        if path is None and not folder.exists():
             folder.mkdir()
         if not folder.is_dir():
             raise BadInput(f"{str(folder)!r}: is not a folder")

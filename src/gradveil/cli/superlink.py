@@ -18,12 +18,12 @@ def superlink(
 ) -> None:
     """Run Flower's SuperLink behind a gate that nodes and its owner alone can pass; `federate server` starts it."""
     from gradveil.engines.flower import superlink as link
-    from gradveil.engines.flower.commands import ServerPlaces
+    from gradveil.engines.flower.commands import SuperLinkConfig
 
     os.umask(0o077)
-    places = ServerPlaces(keys, state, port)
-    refuse_missing(places.owner)
-    link.serve(places)
+    config = SuperLinkConfig(keys, state, port)
+    refuse_missing(config.owner)
+    link.serve(config)
 
 
 def refuse_missing(secret: Path) -> None:

@@ -7,29 +7,59 @@ import typer
 
 from gradveil.cli.options import OUTPUT, AsJson, DataDir
 from gradveil.cli.output import doing
+from gradveil.errors import BadInput
 
 Opt = typer.Option
+SOUND = "Table sound"
+CACHE, RECORDS = Path("runs/tables"), Path("results/records")
 
 
 def table(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `gradveil list tables`, or all.")],
     scale: Annotated[str, Opt(help="smoke (a smoke test, seconds), desk (an hour on two cores) or paper.")] = "desk",
-    seeds: Annotated[int, Opt(help="Number of random seeds; the table shows mean and spread.")] = 1,
+    seeds: Annotated[
+        int | None, Opt(help="Number of random seeds; the table shows mean and spread.", show_default="1; sound: 5")
+    ] = None,
     minutes: Annotated[
         float | None,
-        Opt(help="Minutes to compute for; 0 shows only what was computed before.", show_default="the scale's"),
+        Opt(help="Time limit in minutes; 0 shows only cached results.", show_default="the scale's"),
     ] = None,
     data_dir: DataDir = None,
-    out: Annotated[Path, Opt(help="Folder for the tables and the records behind them.", rich_help_panel=OUTPUT)] = Path(
-        "runs/tables"
-    ),
+    datasets: Annotated[
+        str | None, Opt(help="Table sound: datasets, with commas.", show_default="all six", rich_help_panel=SOUND)
+    ] = None,
+    docs: Annotated[
+        Path | None,
+        Opt(
+            metavar="FOLDER",
+            help="Table sound: run nothing; write sound.md and sound.svg into this folder.",
+            show_default="none",
+            rich_help_panel=SOUND,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Opt(
+            help="Folder for the tables and the cached results.",
+            show_default="runs/tables; sound: results/records",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce tables of the paper, the published value next to ours.
+    """Reproduce tables of the paper, the published value next to ours; or `sound`, accuracy at proved epsilons.
 
-    Records are kept under --out by the hash of their plan: an interrupted table continues where it stopped, and cells
-    that tables share are computed once.
+    Results are cached in --out by the hash of their plan: an interrupted table continues where it stopped, and cells
+    that several tables share are computed once.
     """
+    if name == "sound":
+        with doing("starting JAX"):
+            from gradveil.cli import table_sound
+        request = table_sound.SoundRequest(datasets, seeds, minutes, data_dir, out or RECORDS, docs, as_json)
+        return table_sound.execute(request)
+    for key, value in (("datasets", datasets), ("docs", docs)):
+        if value is not None:
+            raise BadInput(f"{key} = {str(value)!r}: only table sound takes it, not {name}")
     with doing("starting JAX"):
         from gradveil.cli import table_steps
-    table_steps.execute(name, scale, seeds, minutes, data_dir, out, as_json)
+    table_steps.execute(name, scale, 1 if seeds is None else seeds, minutes, data_dir, out or CACHE, as_json)

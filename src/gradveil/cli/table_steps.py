@@ -39,19 +39,19 @@ def execute(
     """Fill tables, write them in all formats, and show them."""
     chosen = pick("scale", scale, SCALES)
     names = list(TABLES) if name == "all" else [name]
-    for one in names:
-        pick("table", one, TABLES)
+    for each in names:
+        pick("table", each, TABLES)
     whole("seeds", seeds, most=MOST_SEEDS)
     chosen = _limited(chosen, minutes, names)
     cache = JobCache(out)
     cache.open()
-    tables = {one: lay_out(one, chosen) for one in names}
+    tables = {name: lay_out(name, chosen) for name in names}
     filled, driver = _fill(tables, chosen, seeds, cache, DatasetFinder(data_dir, chosen.stands_in))
     if name == "all":
         page = results(_sections(tables, filled, driver), _facts(chosen, seeds))
         store.write(out / chosen.name / "results.md", page.encode())
     if as_json:
-        emit_json({one: cell_records(cells) for one, cells in filled.items()})
+        emit_json({name: cell_records(cells) for name, cells in filled.items()})
     else:
         _show(filled, tables, out / chosen.name)
     if driver.lacking:
@@ -75,15 +75,15 @@ def _fill(
 
     The claims are judged by the cells of other tables, which are filled for them if they were not asked for.
     """
-    wanted = [one for one in tables.values() if one.name != "claims"] or [lay_out(n, scale) for n in claims.NEEDS]
+    needed = [table for table in tables.values() if table.name != "claims"] or [lay_out(n, scale) for n in claims.NEEDS]
     filled, folder = {}, cache.folder / scale.name
-    with bar("tables", sum(len(one.cells) for one in wanted), 0) as advance:
-        executor = Executor(cache, data, tell=lambda note: advance(note, 0), draw=gallery_of)
+    with bar("tables", sum(len(table.cells) for table in needed), 0) as advance:
+        executor = Executor(cache, data, progress=lambda note: advance(note, 0), draw=gallery_of)
         driver = Driver(executor, scale, seeds)
-        for one in wanted:
-            filled[one.name] = driver.fill(one, partial(_advance, advance, one.name))
-            _write(folder, one, filled[one.name])
-            _write_pictures(folder, one.name, filled[one.name], driver)
+        for table in needed:
+            filled[table.name] = driver.fill(table, partial(_advance, advance, table.name))
+            _write(folder, table, filled[table.name])
+            _write_pictures(folder, table.name, filled[table.name], driver)
     if "claims" in tables:
         filled["claims"] = claims.judged(filled, None if scale.name == "paper" else "smaller")
         _write(folder, tables["claims"], filled["claims"])
@@ -96,7 +96,7 @@ def _advance(advance: Callable[[str], None], name: str, text: str) -> None:
 
 def _sections(tables: dict[str, Table], filled: dict[str, list[FilledCell]], driver: Driver) -> list[Section]:
     """Return every table for the page of all; at desk scale also what was already run as the paper does."""
-    sections = [Section(one, tables[one].title, cells, tables[one].notes) for one, cells in filled.items()]
+    sections = [Section(name, tables[name].title, cells, tables[name].notes) for name, cells in filled.items()]
     if driver.scale.name == "desk":
         table, cells = cached_at_paper_scale(driver.executor, driver.seeds)
         sections += [Section(f"{table.name} at paper scale", table.title, cells, table.notes)] if cells else []
@@ -134,14 +134,14 @@ def _facts(scale: Scale, seeds: int) -> dict[str, str]:
         "machine": f"{environment.system} {environment.machine}, devices {', '.join(environment.devices)}",
         "versions": f"Python {environment.python}, {versions}",
         "scale": f"{scale.name}: {SCALES[scale.name].described()}",
-        "seeds": f"{seeds}, and three for what is trained as the paper does",
-        "records": "of this call and of earlier ones that were given the same folder",
+        "seeds": f"{seeds}; at least three for training at the paper's size",
+        "records": "of this call, and cached ones of earlier calls with the same folder",
     }
 
 
 def _show(filled: dict[str, list[FilledCell]], tables: dict[str, Table], folder: Path) -> None:
     for name, cells in filled.items():
-        _show_one(tables[name].title, cells)
+        _show_table(tables[name].title, cells)
         for note in tables[name].notes:
             say(note, "  ")
         say(", ".join(f"{n} {agreement}" for agreement, n in counts(cells).items()), "  ")
@@ -150,7 +150,7 @@ def _show(filled: dict[str, list[FilledCell]], tables: dict[str, Table], folder:
     typer.echo(f"written to {folder} as md, csv, json and tex", err=not sys.stdout.isatty())
 
 
-def _show_one(title: str, cells: list[FilledCell]) -> None:
+def _show_table(title: str, cells: list[FilledCell]) -> None:
     laid = grid(cells)
     rows = [[Text(" / ".join(row)), *(_text(laid.at.get((row, head))) for head in laid.heads)] for row in laid.rows]
     draw(title, ["", *(" / ".join(head) for head in laid.heads)], rows)

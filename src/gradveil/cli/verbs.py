@@ -37,8 +37,8 @@ class Verbs(TyperGroup):
         if cmd_name not in VERBS:
             return None
         module, _, name = VERBS[cmd_name].partition(".")
-        found = getattr(import_module(f"gradveil.cli.{module}"), name)
-        command = typer.main.get_command(found if isinstance(found, typer.Typer) else _alone(found))
+        verb = getattr(import_module(f"gradveil.cli.{module}"), name)
+        command = typer.main.get_command(verb if isinstance(verb, typer.Typer) else _alone(verb))
         command.name, command.hidden = cmd_name, cmd_name in HIDDEN
         return command
 

@@ -19,6 +19,7 @@ from gradveil.engines.flower.processes import owner_only
 from gradveil.errors import BadInput, RunFailed
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.plan import Plan
+from gradveil.federation.plan_data import data_for
 from gradveil.federation.server import State
 from gradveil.privacy.clip import Unclipped
 from gradveil.privacy.prune import Dssgd
@@ -63,7 +64,7 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     budget_of(plan, dataset)
     with owner_only():
-        runner.lay_out(plan, dataset, folder)
+        runner.lay_out(plan, data_for(plan, dataset), folder)
         store.write_json(folder / SETTINGS, codec.encode(federation))
 
 
@@ -96,7 +97,7 @@ def open_run(grid: Any, folder: Path) -> Run:
     plan = store.read_plan(folder)
     federation = settings(folder)
     where = None if federation.data_dir is None else Path(federation.data_dir)
-    dataset = load(plan.dataset, data_dir=where, target=plan.target, train_all=plan.train_all)
+    dataset = data_for(plan, load(plan.dataset, data_dir=where, target=plan.target, train_all=plan.train_all))
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
@@ -134,7 +135,7 @@ def conduct(grid: Any, folder: Path, after_round: Callable[[], None] = lambda: N
 
     If another process executes the run already, nothing is done or written.
     """
-    if store.held(folder):
+    if store.is_locked(folder):
         return
     # The only record of why a connection broke.
     getLogger("flwr").addHandler(FileHandler(folder / LOG, delay=True))

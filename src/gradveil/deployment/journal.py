@@ -35,9 +35,9 @@ class Journal:
 
     def entries(self) -> list[tuple[int, Array]]:
         """Return the attempts; a line torn by a crash is left out, since nothing was sent after it."""
-        whole = store.read(self.path).split(b"\n")[:-1] if self.path.exists() else []
+        complete = store.read(self.path).split(b"\n")[:-1] if self.path.exists() else []
         try:
-            lines = [json.loads(line) for line in whole]
+            lines = [json.loads(line) for line in complete]
             return [(int(entry["round"]), np.asarray(entry["clients"], np.int64)) for entry in lines]
         except (KeyError, TypeError, ValueError, RecursionError):
             raise BadInput(f"{str(self.path)!r}: is damaged, so what was released is not known") from None
@@ -46,17 +46,18 @@ class Journal:
         """Refuse a journal with fewer attempts at a round than the round's line of metrics counts."""
         times = Counter(t for t, _ in self.entries())
         for line in lines:
-            made = line.attempts or 1
-            if times[line.round] < made:
+            attempts = line.attempts or 1
+            if times[line.round] < attempts:
                 raise BadInput(
-                    f"{str(self.path)!r}: has {times[line.round]} attempts at round {line.round}, and {made} were made"
+                    f"{str(self.path)!r}: has {times[line.round]} attempts at round {line.round}, but {attempts} were "
+                    "made"
                 )
 
     def _drop_torn_line(self) -> None:
         """Remove a line that a crash has torn, so that the next one starts on a new line."""
-        whole = store.read(self.path) if self.path.exists() else b""
-        if whole and not whole.endswith(b"\n"):
-            store.write(self.path, whole[: whole.rfind(b"\n") + 1])
+        content = store.read(self.path) if self.path.exists() else b""
+        if content and not content.endswith(b"\n"):
+            store.write(self.path, content[: content.rfind(b"\n") + 1])
 
     def recall(self, budget: Budget, state: State) -> tuple[State, int]:
         """Count what the checkpoint lacks: failed attempts, and attempts at the round in which the run crashed.

@@ -9,9 +9,9 @@ from pathlib import Path
 from gradveil import codec
 from gradveil.deployment.node import NODE, NodeSettings
 from gradveil.deployment.policy import Policy
-from gradveil.deployment.policy_file import written
+from gradveil.deployment.policy_file import as_toml
 from gradveil.engines.flower import credentials, processes
-from gradveil.engines.flower.commands import LOOPBACK, NodePlaces, ServerPlaces
+from gradveil.engines.flower.commands import LOOPBACK, SuperLinkConfig, SuperNodeConfig
 from gradveil.engines.flower.processes import Crew
 from gradveil.runs import store
 
@@ -21,19 +21,19 @@ class Local:
     """A federation on this machine: its processes, and the files and addresses of its server and nodes."""
 
     crew: Crew
-    server: ServerPlaces
-    nodes: dict[str, NodePlaces]
+    server: SuperLinkConfig
+    nodes: dict[str, SuperNodeConfig]
 
     def start_node(self, name: str) -> None:
         """Start a node's SuperNode and worker."""
         start_node(self.crew, name, self.nodes[name])
 
 
-def start_node(crew: Crew, name: str, places: NodePlaces) -> None:
+def start_node(crew: Crew, name: str, config: SuperNodeConfig) -> None:
     """Start a SuperNode and its worker."""
-    processes.write_secret(places.secret)
-    crew.start(f"{name}-supernode", places.supernode())
-    crew.start(f"{name}-worker", places.worker())
+    processes.write_secret(config.secret)
+    crew.start(f"{name}-supernode", config.supernode())
+    crew.start(f"{name}-worker", config.worker())
 
 
 @contextmanager
@@ -49,19 +49,21 @@ def local(names: Sequence[str], data: str, policy: Policy, data_dir: str | None 
 
 def _prepared(
     folder: Path, names: Sequence[str], common: NodeSettings, policy: Policy
-) -> tuple[ServerPlaces, dict[str, NodePlaces]]:
+) -> tuple[SuperLinkConfig, dict[str, SuperNodeConfig]]:
     """Make keys, and write each node's settings and their common policy."""
     credentials.make(folder / "keys", ["localhost", LOOPBACK], names)
-    server = ServerPlaces(folder / "keys", folder / "server", processes.free_port())
+    server = SuperLinkConfig(folder / "keys", folder / "server", processes.free_port())
     nodes = {name: _node(folder, name, server) for name in names}
     rules = folder / "policy.toml"
-    store.write(rules, written(policy).encode())
+    store.write(rules, as_toml(policy).encode())
     for i, node in enumerate(nodes.values()):
         settings = replace(common, state=str(node.state), policy=str(rules), shard=f"{i}/{len(names)}")
         store.write_json(node.state / NODE, codec.encode(settings))
     return server, nodes
 
 
-def _node(folder: Path, name: str, server: ServerPlaces) -> NodePlaces:
+def _node(folder: Path, name: str, server: SuperLinkConfig) -> SuperNodeConfig:
     keys = folder / "keys"
-    return NodePlaces(keys / credentials.CA, keys / f"{name}.key", folder / name, server.address, processes.free_port())
+    return SuperNodeConfig(
+        keys / credentials.CA, keys / f"{name}.key", folder / name, server.address, processes.free_port()
+    )

@@ -22,6 +22,7 @@ from gradveil.federation.ledger import layer_count
 from gradveil.federation.messages import task_for
 from gradveil.federation.orders import Array, NodeReply, Order, Refusal, clients_of, columns_of
 from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.federation.plan_data import data_for
 from gradveil.keys import Keys
 from gradveil.runs import store
 
@@ -70,6 +71,7 @@ class Node:
     spending: Spending
     shard: tuple[int, int] | None = None
     _engines: dict[tuple[str, int, int], tuple[Engine, int]] = field(default_factory=dict)
+    _views: dict[str, Dataset] = field(default_factory=dict)
 
     @staticmethod
     def open(settings: NodeSettings) -> "Node":
@@ -88,9 +90,11 @@ class Node:
             return Refusal(objection)
         try:
             engine, copies = self._engine(order)
+            self._refuse_planted(order)
         except BadInput as error:
             return Refusal(str(error))
-        layers = layer_count(order.plan, self.dataset.shape, len(self.dataset.classes))
+        data = self._data(order.plan)
+        layers = layer_count(order.plan, data.shape, len(data.classes))
         with store.locked(self.spending.path.parent):
             new = Served(order.plan, layers, copies, {})
             # Another shard would deal the same rows to other clients, so each is accounted separately, and all add up.
@@ -98,9 +102,30 @@ class Node:
             objection = self.spending.spend(self.policy, name, new, order.t, order.clients.tolist())
         return Refusal(objection) if objection is not None else self._train(engine, order)
 
+    def _refuse_planted(self, order: Order) -> None:
+        """Refuse weights of round 0 that the plan's seed does not draw, where the policy asks for those."""
+        if not self.policy.drawn_weights or order.t > 0:
+            return
+        plan, data = order.plan, self._data(order.plan)
+        drawn = server.init(plan, data.shape, len(data.classes), Keys.of(plan.seed, secret=False)).params
+        sent = _filled(drawn, order.params)
+        close = jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, rtol=1e-4, atol=1e-6)), drawn, sent)
+        if not all(jax.tree.leaves(close)):
+            raise BadInput(
+                f"weights: those of round 0 are not what seed = {plan.seed} draws, and this node requires that"
+            )
+
+    def _data(self, plan: Plan) -> Dataset:
+        """Return the data as a plan's model reads them; only the last features are kept."""
+        name = "" if plan.features is None else codec.digest(plan.features)
+        if name not in self._views:
+            self._views.clear()
+            self._views[name] = data_for(plan, self.dataset)
+        return self._views[name]
+
     def _mismatch(self, order: Order) -> str | None:
         """Return why an order does not match the data, by names, shapes and clients; None if it does."""
-        plan, data = order.plan, self.dataset
+        plan, data = order.plan, self._data(order.plan)
         if not data.own and plan.dataset != data.name:
             return f"dataset = {plan.dataset}: this node holds {data.name}"
         if plan.train_all and not data.own:
@@ -133,11 +158,11 @@ class Node:
         return self._engines[name]
 
     def _population(self, order: Order) -> Population:
-        plan, data = order.plan, self.dataset
+        plan, data = order.plan, self._data(order.plan)
         return own_population(plan, data, order.node, order.nodes) if data.own else Population.of(plan, data)
 
     def _train(self, engine: Engine, order: Order) -> NodeReply | Refusal:
-        plan, data = order.plan, self.dataset
+        plan, data = order.plan, self._data(order.plan)
         # Only the shapes of this state are used: its weights are replaced by those of the order.
         state = server.init(plan, data.shape, len(data.classes), Keys.of(0, secret=False))
         try:

@@ -1,11 +1,12 @@
 """What the owner of the data allows: a node refuses every plan beyond it, whatever the server orders."""
 
 import math
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradveil import codec
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, quoted
 from gradveil.federation import ledger
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.methods import METHODS
@@ -25,7 +26,8 @@ class Policy:
     maximum_rounds: rounds served, over all plans. maximum_epsilon, maximum_delta: what the server may learn about a
     record, over all plans and restarts, by adding up each plan's. allow_seeded: whether noise may come from a seed that
     the server knows and can subtract. allow_no_guarantee: whether methods may run for which no finite epsilon holds
-    against the server.
+    against the server. model_sha256: digest of the only model that may be trained. drawn_weights: whether the weights
+    of round 0 must be those that the plan's seed draws; later ones follow from updates that this node cannot check.
     """
 
     methods: tuple[str, ...] | None = None
@@ -35,8 +37,12 @@ class Policy:
     maximum_delta: float = 1e-4
     allow_seeded: bool = False
     allow_no_guarantee: bool = False
+    model_sha256: str | None = None
+    drawn_weights: bool = False
 
     def __post_init__(self) -> None:
+        if self.model_sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.model_sha256):
+            raise BadInput(f"model_sha256 = {quoted(self.model_sha256)}: must be 64 digits from 0 to f")
         for name in self.methods or ():
             if name not in METHODS:
                 raise BadInput(f"methods: {name!r} must be one of {', '.join(METHODS)}")
@@ -55,6 +61,8 @@ class Policy:
             f"epsilon {_limit(self.maximum_epsilon)}",
             f"seeded noise {'allowed' if self.allow_seeded else 'refused'}",
             f"methods without a guarantee {'allowed' if self.allow_no_guarantee else 'refused'}",
+            f"model {'any' if self.model_sha256 is None else self.model_sha256[:12]}",
+            f"first weights {'as the seed draws them' if self.drawn_weights else 'any'}",
         )
         return "policy: " + "; ".join(rules)
 
@@ -64,6 +72,8 @@ class Policy:
             return "noise_source = seeded: the server could subtract the noise, and this node requires secret noise"
         if self.methods is not None and not any(_is(plan.method, METHODS[name].value) for name in self.methods):
             return f"method = {plan.method.name}: this node allows only {', '.join(self.methods)}"
+        if self.model_sha256 is not None and (digest := model_digest(plan)) != self.model_sha256:
+            return f"model = {plan.model} (sha256 {digest}): this node trains only the model {self.model_sha256}"
         if not self.allow_no_guarantee and (reason := unguarded(plan)) is not None:
             return f"{reason}, so no finite epsilon holds against the server, and this node requires one"
         if (sigma := least_sigma(plan)) < self.minimum_sigma:
@@ -93,6 +103,11 @@ def read(path: Path) -> Policy:
             f"{str(path)!r}: maximum_epsilon is missing; set it, or allow_no_guarantee = true if no limit is wanted"
         )
     return policy
+
+
+def model_digest(plan: Plan) -> str:
+    """Return the SHA-256 of a plan's model as a plan file has it, with its kind."""
+    return codec.digest(codec.encode(plan)["model"])
 
 
 def unguarded(plan: Plan) -> str | None:
@@ -127,14 +142,14 @@ def least_sigma(plan: Plan) -> float:
     return float(drawn.min() * released.noise_multipliers[0])
 
 
-def _is(method: Method, known: Method) -> bool:
+def _is(method: Method, reference: Method) -> bool:
     """Whether a method has the parts of the known one of its name; a server could send any name."""
 
     def parts(m: Method) -> tuple[object, ...]:
         clip = PerLayer if isinstance(m.clip, Flat) else type(m.clip)  # a dataset may ask for a joint bound
         return m.name, m.surface, m.draw, m.share, type(m.prune), type(m.sensitivity), clip
 
-    return parts(method) == parts(known)
+    return parts(method) == parts(reference)
 
 
 def _limit(limit: float | None) -> str:

@@ -20,10 +20,15 @@ _MEANING = {
         "Whether methods may run for which no finite epsilon holds against the server: no noise, noise that is added\n"
         "# only at the server, or noise that follows the private gradients (l2-max)."
     ),
+    "model_sha256": "The only model that may be trained, by the digest that a refusal names.",
+    "drawn_weights": (
+        "Whether the weights of the first round must be those that the plan's seed draws. A server that sends others\n"
+        "# can make a layer of them that sorts the records; only the noise stops that in later rounds."
+    ),
 }
 
 
-def written(policy: Policy) -> str:
+def as_toml(policy: Policy) -> str:
     """Return a policy as TOML, with a comment above every key; a limit that is not set is left out."""
     lines = [_HEAD]
     for name, meaning in _MEANING.items():
@@ -37,5 +42,7 @@ def _toml(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return "[" + ", ".join(f'"{one}"' for one in value) + "]"
+        return "[" + ", ".join(f'"{item}"' for item in value) + "]"
+    if isinstance(value, str):
+        return f'"{value}"'
     return repr(value)

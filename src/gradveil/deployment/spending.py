@@ -59,8 +59,8 @@ class Spending:
         """Return what was served, by plan and shard."""
         stored = store.read_sealed(self.path) if self.path.exists() else {"plans": {}}
         return {
-            digest: Served(codec.decode(Plan, one["plan"]), one["layers"], one["copies"], one["rounds"])
-            for digest, one in stored["plans"].items()
+            digest: Served(codec.decode(Plan, served["plan"]), served["layers"], served["copies"], served["rounds"])
+            for digest, served in stored["plans"].items()
         }
 
     def write(self, plans: dict[str, Served]) -> None:
@@ -91,7 +91,7 @@ def _objection(policy: Policy, plans: dict[str, Served]) -> str | None:
     if delta > policy.maximum_delta:
         return f"delta = {delta:g} would be spent in all, and this node allows {policy.maximum_delta:g}"
     if math.isinf(spent):
-        return "no finite epsilon holds against the server, and this node asks for one"
+        return "no finite epsilon holds against the server, and this node requires one"
     if spent > policy.maximum_epsilon:
         return f"epsilon = {spent:.3g} would be spent in all, and this node allows {policy.maximum_epsilon:g}"
     return None

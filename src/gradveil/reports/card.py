@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.privacy.method import Method
 from gradveil.reports import words
-from gradveil.reports.evidence import WHERE, Evidence, leaks
+from gradveil.reports.evidence import WHERE, Evidence
 from gradveil.reports.page import plan_digest, promise
 from gradveil.runs import store
 from gradveil.runs.epsilon_records import GuaranteeRecord
@@ -18,9 +18,9 @@ from gradveil.runs.epsilon_records import GuaranteeRecord
 JSON, MARKDOWN = "privacy_card.json", "privacy_card.md"
 ALWAYS = (
     "An attack that fails proves nothing: another may succeed.",
-    "Metrics, leaks, reports and checkpoints in the run folder are diagnostics outside every epsilon.",
-    "Choosing settings by looking at the data is outside every epsilon.",
-    "Records that are correlated, or held under another name, are not one unit.",
+    "Metrics, leaks, reports and checkpoints in the run folder are diagnostics, and no epsilon covers them.",
+    "Choosing settings by looking at the data is not covered by any epsilon.",
+    "Records of one person under several names, and correlated records, are not protected as one unit.",
     "Whoever reads the memory of a client while it trains sees its data.",
 )
 
@@ -49,7 +49,7 @@ def card(run: Evidence) -> dict[str, Any]:
         "claim": promise(run)[0],
         "guarantees": [] if result is None else [_guarantee(g) for g in result.guarantees],
         "assumptions": _assumptions(run),
-        "attacks": [_attack(one.record) for one in run.attacks],
+        "attacks": [_attack(attack.record) for attack in run.attacks],
         "not_covered": [*_uncovered(run), *ALWAYS],
     }
 
@@ -65,8 +65,10 @@ def markdown(content: dict[str, Any]) -> str:
     """Write a card for people."""
     loader = PackageLoader("gradveil.reports")
     # Markdown is no HTML: escaping would show as such. Bars would break tables, and names come from the user.
-    made = Environment(loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-    return made.get_template("card.md").render(c=_flat(content))
+    templates = Environment(
+        loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    return templates.get_template("card.md").render(c=_flat(content))
 
 
 def write(run: Evidence) -> dict[str, Any]:
@@ -77,49 +79,51 @@ def write(run: Evidence) -> dict[str, Any]:
     return content
 
 
-def _guarantee(held: GuaranteeRecord) -> dict[str, Any]:
+def _guarantee(guarantee: GuaranteeRecord) -> dict[str, Any]:
     return {
-        "threat_model": held.threat_model,
-        "unit": held.unit,
-        "epsilon": held.epsilon,
-        "finite": held.finite,
-        "delta": held.delta,
-        "adjacency": held.adjacency,
-        "sampling": held.sampling,
-        "accountant": held.accountant,
-        "noise_source": held.noise_source,
-        "against": words.WHOM[held.threat_model],
-        "caveats": list(held.caveats),
+        "threat_model": guarantee.threat_model,
+        "unit": guarantee.unit,
+        "epsilon": guarantee.epsilon,
+        "finite": guarantee.finite,
+        "delta": guarantee.delta,
+        "adjacency": guarantee.adjacency,
+        "sampling": guarantee.sampling,
+        "accountant": guarantee.accountant,
+        "noise_source": guarantee.noise_source,
+        "against": words.WHOM[guarantee.threat_model],
+        "caveats": list(guarantee.caveats),
     }
 
 
 def _assumptions(run: Evidence) -> list[str]:
     plan = run.plan
-    held = run.guarantee
-    told = [
-        f"Cohorts are drawn {plan.cohort_sampling.value}, batches by {plan.sampling.name}, as the accounting says.",
+    guarantee = run.guarantee
+    assumptions = [
+        f"Cohorts are drawn by {plan.cohort_sampling.value} sampling, batches by {plan.sampling.name}, as accounted.",
         _who_protects(plan.method),
     ]
     if plan.noise_source.value == "seeded":
-        told.append("Nobody who sees the model learns the seed, from which the noise can be made again.")
-    return told + ([f"Losses are composed by {held.accountant} for {held.sampling}."] if held else [])
+        assumptions.append("Nobody who sees the model learns the seed, from which the noise can be computed.")
+    return assumptions + (
+        [f"Privacy losses are composed by {guarantee.accountant} for {guarantee.sampling}."] if guarantee else []
+    )
 
 
 def _who_protects(method: Method) -> str:
     if method.noise.silent:
-        return "Nobody adds noise: what is released is as the clients computed it, at most clipped or pruned."
+        return "No noise is added: updates are released as the clients computed them, at most clipped or pruned."
     if method.surface:
-        return "Every client runs this software as it is, and clips and noises before anything leaves it."
-    return "The server adds the noise that it promised and forgets the updates."
+        return "Every client runs this software unchanged, and clips and adds noise before anything leaves the client."
+    return "The server adds the noise as planned and deletes the updates."
 
 
 def _uncovered(run: Evidence) -> list[str]:
     if run.result is None:
         return []
-    held = run.result.guarantees
-    none = [g.threat_model for g in held if not g.finite]
-    data = list(dict.fromkeys(caveat for g in held for caveat in words.of_data(g)))
-    caveats = dict.fromkeys(c for g in held for c in g.caveats if g.finite and c not in data)
+    guarantees = run.result.guarantees
+    none = [g.threat_model for g in guarantees if not g.finite]
+    data = list(dict.fromkeys(caveat for g in guarantees for caveat in words.of_data(g)))
+    caveats = dict.fromkeys(c for g in guarantees for c in g.caveats if g.finite and c not in data)
     return data + ([f"No finite epsilon holds against: {', '.join(none)}."] if none else []) + list(caveats)
 
 
@@ -134,10 +138,19 @@ def _attack(record: AttackRecord) -> dict[str, Any]:
         "error_of_a_guess": record.prior_rmse,
         "gain": record.gain,
         "gain_interval": None if record.gain_ci is None else list(record.gain_ci),
-        "gains": leaks(record),
+        "verdict": record.verdict,
         "success_rate": record.success_rate,
         "which_of": [
-            {"candidates": c.n, "success": c.success, "chance": c.chance, "bound": c.bound} for c in record.candidates
+            {
+                "candidates": c.n,
+                "trials": c.trials,
+                "success": c.success,
+                "success_interval": list(c.success_ci),
+                "chance": c.chance,
+                "optimum": c.optimum,
+                "bound": c.bound,
+            }
+            for c in record.candidates
         ],
     }
 
@@ -147,5 +160,5 @@ def _flat(value: Any) -> Any:
     if isinstance(value, str):
         return " ".join(value.split()).replace("|", "\\|").replace("<", "&lt;")
     if isinstance(value, dict):
-        return {key: _flat(one) for key, one in value.items()}
-    return [_flat(one) for one in value] if isinstance(value, list) else value
+        return {key: _flat(item) for key, item in value.items()}
+    return [_flat(item) for item in value] if isinstance(value, list) else value

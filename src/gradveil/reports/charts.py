@@ -96,10 +96,10 @@ def scatter(title: str, points: Sequence[tuple[str, float, float, float | None]]
         figure = Figure(figsize=(5.6, 3.6), layout="constrained")
         axes = figure.add_subplot()
         for i, (name, leakage, accuracy, epsilon) in enumerate(points):
-            said = "no finite epsilon" if epsilon is None else f"epsilon {epsilon:.3g}"
-            name_it = f"{name}, {said}"
+            guarantee = "no finite epsilon" if epsilon is None else f"epsilon {epsilon:.3g}"
+            name_it = f"{name}, {guarantee}"
             axes.plot(leakage, accuracy, MARKS[i % 7], color=COLOURS[i % 7], markersize=9, label=name_it)
-        axes.set_xlabel("leakage (largest share of the prior-only error taken away)")
+        axes.set_xlabel("leakage (largest reduction of the prior-only error, as a share)")
         axes.set_ylabel("accuracy on test examples (share)")
         axes.set_xlim(-0.05, max(1.05, *(x for _, x, _, _ in points)))
         axes.margins(y=0.25)

@@ -71,8 +71,8 @@ class Evidence:
     def strongest(self, surface: int) -> Shown | None:
         """Return the attack that says most at a surface: one that found a leak, else an unclear one, else any."""
         there = [one for one in self.attacks if one.record.surface == surface]
-        rank = {True: 2, None: 1, False: 0}
-        return max(there, key=lambda one: (rank[leaks(one.record)], one.record.gain), default=None)
+        rank = {"leaks": 2, "too-few-victims": 1, "nothing-found": 0}
+        return max(there, key=lambda one: (rank[one.record.verdict], one.record.gain), default=None)
 
     @property
     def leakage(self) -> float | None:
@@ -81,26 +81,9 @@ class Evidence:
         return max((max(0.0, r.gain) / r.prior_rmse for r in judged), default=None)
 
 
-NEGLIGIBLE = 0.1
-"""Share of the prior-only error that an attack may gain at most, by its interval, to be called without gain."""
-
-
-def leaks(record: AttackRecord) -> bool | None:
-    """Whether an attack found a leak; None where it cannot be told.
-
-    A leak is a gain whose interval lies above 0, or a record told from others more often than chance, by its interval.
-    There is none only if the interval of the gain ends near 0: an attack on few victims that fails tells nothing.
-    """
-    told = any(c.success_ci[0] > c.chance for c in record.candidates)
-    if record.resilient is False or told:
-        return True
-    interval = record.gain_ci
-    return None if interval is None or interval[1] > NEGLIGIBLE * record.prior_rmse else False
-
-
 def gather(folder: Path) -> Evidence:
     """Read a run folder."""
-    if not store.there(folder / store.PLAN):
+    if not store.exists(folder / store.PLAN):
         raise BadInput(f"{str(folder)!r}: is not a run folder")
     plan = store.read_plan(folder)
     history = store.inspect(folder, plan)

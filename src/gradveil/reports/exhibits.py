@@ -50,8 +50,8 @@ class Exhibit:
         """Write it as plain arrays, for its owner alone."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         names = np.array([name for name, _, _ in self.columns], dtype=np.str_)
-        places = np.array([place for _, *place in self.columns], np.int32).reshape(-1, 2)
-        store.write(path, store.npz({**arrays, "column_names": names, "column_places": places}), owner_only=True)
+        ranges = np.array([span for _, *span in self.columns], np.int32).reshape(-1, 2)
+        store.write(path, store.npz({**arrays, "column_names": names, "column_places": ranges}), owner_only=True)
 
     @staticmethod
     def load(path: Path) -> "Exhibit":
@@ -70,9 +70,9 @@ _ARRAYS = ("truth", "guesses", "prior", "iterations", "errors", "prior_errors", 
 
 def exhibit_of(outcome: Outcome, rows: int = ROWS, moments: int = MOMENTS) -> Exhibit:
     """Show the first victims of an attack, each at some moments."""
-    count = min(moments, max(len(found.x) for found in outcome.founds))
-    shown = [_victim(outcome, i, count) for i in range(min(rows, len(outcome.founds)))]
-    parts = {name: np.stack([one[name] for one in shown]) for name in shown[0]}
+    count = min(moments, max(len(guess.x) for guess in outcome.founds))
+    victims = [_victim(outcome, i, count) for i in range(min(rows, len(outcome.founds)))]
+    parts = {name: np.stack([victim[name] for victim in victims]) for name in victims[0]}
     columns = tuple((c.name, c.start, c.stop) for c in outcome.leaks[0].stage.columns)
     return Exhibit(**parts, columns=columns)
 
@@ -88,26 +88,26 @@ def gallery_of(outcome: Outcome) -> bytes:
 
 def _victim(outcome: Outcome, i: int, moments: int) -> dict[str, Any]:
     """Show the first example of a victim: the guess that came nearest to it, at several moments."""
-    found, truth, leak = outcome.founds[i], outcome.truths[i].x[0], outcome.leaks[i]
+    result, truth, leak = outcome.founds[i], outcome.truths[i].x[0], outcome.leaks[i]
     low, high = limits(leak)
-    errors = [_rmse(np.clip(np.nan_to_num(guess), low, high), truth) for guess in found.x[-1]]
+    errors = [_rmse(np.clip(np.nan_to_num(guess), low, high), truth) for guess in result.x[-1]]
     nearest = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))
-    last = len(found.x) - 1
-    at = np.sort(np.resize(frames(len(found.x), moments) if moments > 1 else (last,), moments))
+    last = len(result.x) - 1
+    at = np.sort(np.resize(frames(len(result.x), moments) if moments > 1 else (last,), moments))
     guess = prior_guess(leak)
     return {
         "truth": truth.astype(np.float32),
-        "guesses": np.stack([np.clip(np.nan_to_num(found.x[s][nearest]), low, high) for s in at]).astype(np.float32),
+        "guesses": np.stack([np.clip(np.nan_to_num(result.x[s][nearest]), low, high) for s in at]).astype(np.float32),
         "prior": guess.astype(np.float32),
-        "iterations": found.iterations[at].astype(np.int64),
+        "iterations": result.iterations[at].astype(np.int64),
         "errors": np.float64(errors[nearest]),
         "prior_errors": np.float64(_rmse(guess, truth)),
         "clients": np.int64(outcome.clients[i]),
     }
 
 
-def _rmse(one: Array, other: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(one - other))))
+def _rmse(guess: Array, truth: Array) -> float:
+    return float(np.sqrt(np.mean(np.square(guess - truth))))
 
 
 def drawn(exhibit: Exhibit, title: str) -> bytes:

@@ -8,9 +8,9 @@ from gradveil.reports.evidence import Evidence
 SOUND = "pld"
 
 
-def learning(run: Evidence, beside: Sequence[Evidence]) -> list[Chart]:
+def learning(run: Evidence, others: Sequence[Evidence]) -> list[Chart]:
     """Draw accuracy and loss over rounds, beside other runs."""
-    runs = [run, *beside]
+    runs = [run, *others]
     last = f"{run.accuracy:.3f} after round {len(run.lines)}" if run.accuracy is not None else "none yet"
     charts = [
         curves(
@@ -35,8 +35,8 @@ def noise(run: Evidence) -> list[Chart]:
             f"Sigma over rounds, from {run.lines[0].sigma:.3g} to {run.lines[-1].sigma:.3g}.",
         )
     ]  # fmt: skip
-    known = [line.sensitivity for line in run.lines if line.sensitivity is not None]
-    if not known:  # over a network it stays with the data
+    sensitivities = [line.sensitivity for line in run.lines if line.sensitivity is not None]
+    if not sensitivities:  # over a network it stays with the data
         return charts
     return [
         *charts,
@@ -44,8 +44,8 @@ def noise(run: Evidence) -> list[Chart]:
             "Noise follows the gradient", "round", "l2 norm",
             [_line(run, "sensitivity", "sensitivity S"), _line(run, "clip", "clipping bound C"),
              _line(run, "unit_norm", "mean norm before clipping")],
-            f"The sensitivity that scales the noise, from {known[0]:.3g} to {known[-1]:.3g}, beside the clipping "
-            "bound and the mean norm of a unit.",
+            f"The sensitivity that scales the noise, from {sensitivities[0]:.3g} to {sensitivities[-1]:.3g}, with the "
+            "clipping bound and the mean norm of a unit.",
         ),
     ]  # fmt: skip
 
@@ -95,20 +95,20 @@ def _spent(run: Evidence) -> Line | None:
 def _by_adversary(run: Evidence) -> list[Line]:
     """Read what the run accounted against the other adversaries when it was over."""
     return [
-        Line(f"{one.threat_model} (one {one.unit})", one.rounds, one.epsilon)
-        for one in (() if run.result is None else run.result.epsilon_over_rounds.sound)
-        if one.threat_model != run.plan.threat_model
+        Line(f"{curve.threat_model} (one {curve.unit})", curve.rounds, curve.epsilon)
+        for curve in (() if run.result is None else run.result.epsilon_over_rounds.sound)
+        if curve.threat_model != run.plan.threat_model
     ]
 
 
 def _as_paper(run: Evidence) -> list[Line]:
     if run.result is None:
         return []
-    said = run.result.epsilon_over_rounds.as_the_paper_accounts
+    paper = run.result.epsilon_over_rounds.as_the_paper_accounts
     curves = {
-        "moments": said.moments,
-        "base composition": said.base,
-        "advanced composition": said.advanced,
-        "zCDP": said.zcdp,
+        "moments": paper.moments,
+        "base composition": paper.base,
+        "advanced composition": paper.advanced,
+        "zCDP": paper.zcdp,
     }
-    return [Line(name, said.rounds, curve) for name, curve in curves.items() if curve is not None]
+    return [Line(name, paper.rounds, curve) for name, curve in curves.items() if curve is not None]

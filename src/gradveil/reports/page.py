@@ -55,7 +55,7 @@ def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
         subtitle=f"{about}. Made by gradveil {version}.",
         style=style(),
         compared=comparison(runs) if several else None,
-        runs=[shown(r, [plain] if plain is not None and plain is not r else [], show_truth) for r in runs],
+        runs=[run_section(r, [plain] if plain is not None and plain is not r else [], show_truth) for r in runs],
     )  # fmt: skip
 
 
@@ -67,22 +67,22 @@ def _sizes(run: Evidence) -> str:
     )
 
 
-def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[str, Any]:
+def run_section(run: Evidence, others: Sequence[Evidence], show_truth: bool) -> dict[str, Any]:
     """Gather what the page says about one run."""
     truth = show_truth or not run.own
-    held = () if run.result is None else run.result.guarantees
+    guarantees = () if run.result is None else run.result.guarantees
     quoted = run.guarantee
     return {
         "method": run.method,
         "title": f"{run.method} ({run.folder.name})",
         "headline": words.headline(run),
         "surfaces": [_surface(run, s) for s in SURFACES],
-        "exhibits": [exhibit(one, truth) for s in SURFACES for one in run.attacks if one.record.surface == s],
-        "learning": figures.learning(run, beside),
+        "exhibits": [exhibit(attack, truth) for s in SURFACES for attack in run.attacks if attack.record.surface == s],
+        "learning": figures.learning(run, others),
         "noise": figures.noise(run),
         "spending": figures.spending(run),
         "promise": promise(run),
-        "guarantees": [_row(g) for g in held],
+        "guarantees": [_row(g) for g in guarantees],
         "caveats": quoted.caveats if quoted else [],
         "paper": _paper(run),
         "command": "gradveil run plan.toml --out runs/again",
@@ -91,9 +91,9 @@ def shown(run: Evidence, beside: Sequence[Evidence], show_truth: bool) -> dict[s
     }
 
 
-def _row(held: GuaranteeRecord) -> dict[str, Any]:
-    whom, caveat = words.WHOM[held.threat_model], "" if held.finite else words.reason(held)
-    return held.plain() | {"whom": whom, "caveat": caveat}
+def _row(guarantee: GuaranteeRecord) -> dict[str, Any]:
+    whom, caveat = words.WHOM[guarantee.threat_model], "" if guarantee.finite else words.reason(guarantee)
+    return guarantee.plain() | {"whom": whom, "caveat": caveat}
 
 
 def _surface(run: Evidence, surface: int) -> dict[str, str]:
@@ -103,9 +103,9 @@ def _surface(run: Evidence, surface: int) -> dict[str, str]:
     return {"title": TITLES[surface], "what": WHAT[surface], "badge": badge, "kind": kind, "says": says}
 
 
-def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
+def exhibit(attack: Shown, truth: bool) -> dict[str, Any]:
     """Return what an attack has to show: a gallery of pictures, or the features of a table row; or words alone."""
-    r, shows = one.record, one.exhibit
+    r, shows = attack.record, attack.exhibit
     title = f"{r.attack} {WHERE[r.surface]} ({r.view}, round {r.round})"
     base: dict[str, Any] = {"title": title, "says": words.outcome(r) + ".", "gallery": None, "rows": []}
     if shows is None or not truth:  # a good copy of a record is as private as the record
@@ -116,10 +116,10 @@ def exhibit(one: Shown, truth: bool) -> dict[str, Any]:
     return base | {"rows": features(shows)}
 
 
-def features(shows: Exhibit) -> list[dict[str, Any]]:
+def features(exhibit: Exhibit) -> list[dict[str, Any]]:
     """Return the features of the first victim: true, recovered, and guessed without gradients."""
-    truth, guess, prior = shows.truth[0], shows.guesses[0][-1], shows.prior[0]
-    places = shows.columns or tuple((f"feature {i}", i, i + 1) for i in range(len(truth)))
+    truth, guess, prior = exhibit.truth[0], exhibit.guesses[0][-1], exhibit.prior[0]
+    columns = exhibit.columns or tuple((f"feature {i}", i, i + 1) for i in range(len(truth)))
     return [
         {
             "name": name,
@@ -128,7 +128,7 @@ def features(shows: Exhibit) -> list[dict[str, Any]]:
             "prior": _level(prior[a:b]),
             "hit": _level(truth[a:b]) == _level(guess[a:b]),
         }
-        for name, a, b in places[:FEATURES]
+        for name, a, b in columns[:FEATURES]
     ]
 
 
@@ -141,30 +141,31 @@ def _level(part: np.ndarray[Any, Any]) -> str:
 
 def promise(run: Evidence) -> list[str]:
     """Say in plain words what holds, for whom, and under what."""
-    held = run.guarantee
-    if held is None:
-        return ["Training is not over; what is guaranteed is settled at its end."]
+    guarantee = run.guarantee
+    if guarantee is None:
+        return ["Training has not finished; the guarantee is computed at its end."]
     source = (
-        "Noise came from the system's entropy and is not kept."
-        if held.noise_source == "secret"
-        else "Noise came from a seed: the promise holds only against those who never learn it."
+        "Noise was drawn from the operating system's entropy and is not stored."
+        if guarantee.noise_source == "secret"
+        else "Noise was drawn from a seed: the guarantee holds only against those who do not know the seed."
     )
-    whom = words.WHOM[held.threat_model]
-    if held.epsilon is None:
-        return [f"Against {whom}: no finite epsilon. {words.reason(held)}", source]
-    first = "".join(f"{caveat} " for caveat in words.of_data(held))
+    whom = words.WHOM[guarantee.threat_model]
+    if guarantee.epsilon is None:
+        return [f"Against {whom}: no finite epsilon. {words.reason(guarantee)}", source]
+    first = "".join(f"{caveat} " for caveat in words.of_data(guarantee))
     return [
-        f"{first}Against {whom}: epsilon {held.epsilon:.3g} at delta {held.delta:g}, for one {held.unit}, "
-        f"{held.adjacency} neighbors, with {held.sampling}, accounted by {held.accountant}.",
+        f"{first}Against {whom}: epsilon {guarantee.epsilon:.3g} at delta {guarantee.delta:g}, for one "
+        f"{guarantee.unit}, {guarantee.adjacency} neighbors, with {guarantee.sampling}, accounted by "
+        f"{guarantee.accountant}.",
         source,
     ]
 
 
 def _paper(run: Evidence) -> str:
-    said = None if run.result is None else run.result.as_the_paper_accounts
-    if not isinstance(said, PaperAccount) or said.moments is None:
+    paper = None if run.result is None else run.result.as_the_paper_accounts
+    if not isinstance(paper, PaperAccount) or paper.moments is None:
         return ""
-    return f"For comparison, {said.label}: moments accountant {said.moments:.3g} at delta {run.plan.delta:g}."
+    return f"For comparison, {paper.label}: moments accountant {paper.moments:.3g} at delta {run.plan.delta:g}."
 
 
 def plan_text(run: Evidence) -> str:
@@ -185,16 +186,16 @@ def plan_digest(run: Evidence) -> str:
 def facts(run: Evidence) -> list[tuple[str, str]]:
     """List what a result depends on beside the plan."""
     e = run.environment
-    told = [
+    rows = [
         ("Python", e.python),
         *((name, number) for name, number in e.packages.items()),
         ("machine", f"{e.system} {e.machine}, {len(e.devices)} devices"),
-        ("data (SHA-256)", run.data.sha256 or "not told of your own data"),
+        ("data (SHA-256)", run.data.sha256 or "not shown for your own data"),
         ("plan (SHA-256)", plan_digest(run)),
     ]
     if run.result is not None:
-        told += [("parameters (SHA-256)", run.result.params_sha256), ("seconds", f"{run.result.seconds:.1f}")]
-    return told
+        rows += [("parameters (SHA-256)", run.result.params_sha256), ("seconds", f"{run.result.seconds:.1f}")]
+    return rows
 
 
 def comparison(runs: Sequence[Evidence]) -> dict[str, Any]:
@@ -216,7 +217,11 @@ def comparison(runs: Sequence[Evidence]) -> dict[str, Any]:
 
 
 def _epsilon(run: Evidence) -> str:
-    held = run.guarantee
-    if held is None:
-        return "not settled"
-    return "none finite" if held.epsilon is None else f"{held.epsilon:.3g} (one {held.unit}, delta {held.delta:g})"
+    guarantee = run.guarantee
+    if guarantee is None:
+        return "not computed yet"
+    return (
+        "none finite"
+        if guarantee.epsilon is None
+        else f"{guarantee.epsilon:.3g} (one {guarantee.unit}, delta {guarantee.delta:g})"
+    )

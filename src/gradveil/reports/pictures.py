@@ -56,17 +56,17 @@ def gallery(title: str, columns: tuple[str, ...], strips: Sequence[Strip]) -> by
     return file.getvalue()
 
 
-def frames(count: int, wanted: int) -> tuple[int, ...]:
+def frames(count: int, limit: int) -> tuple[int, ...]:
     """Return which of `count` snapshots to show: min(wanted, count) indices, dense early and sparse late.
 
     Guarantees: strictly increasing, from 0 to count - 1; the moments 1, 2, ..., count are spread geometrically as far
     as whole numbers allow.
     """
-    if count < 1 or wanted < 2:
-        raise BadInput(f"{wanted} frames of {count} snapshots: there must be at least 2 frames and 1 snapshot")
+    if count < 1 or limit < 2:
+        raise BadInput(f"{limit} frames of {count} snapshots: there must be at least 2 frames and 1 snapshot")
     if count == 1:
         return (0,)
-    last = min(wanted, count) - 1
+    last = min(limit, count) - 1
     # The curve is convex from 0 to at least `last`: first it is below the line i, then above it and climbing by more
     # than 1 a step. So the larger of the two stays strictly increasing when rounded.
     return tuple(max(i, floor(count ** (i / last) - 0.5)) for i in range(last + 1))

@@ -4,12 +4,13 @@ import math
 
 from gradveil.data.dataset import UNCOVERED
 from gradveil.leakage.attack_record import AttackRecord
-from gradveil.reports.evidence import WHERE, Evidence, leaks
+from gradveil.reports.evidence import WHERE, Evidence
 from gradveil.runs.epsilon_records import GuaranteeRecord
 
 WHOM = {
     "central": "an adversary who sees only the models",
     "central-visible": "an adversary who sees only the models and can tell which clients took part",
+    "aggregate": "an adversary who sees only the sum over a round's clients",
     "server": "an honest-but-curious server",
     "type2-secret": "an adversary who sees every noisy gradient of local training",
     "type2-known": "an adversary who sees every noisy gradient and knows the records of each batch",
@@ -18,14 +19,14 @@ WHOM = {
 }
 
 
-def of_data(held: GuaranteeRecord) -> list[str]:
+def of_data(guarantee: GuaranteeRecord) -> list[str]:
     """Return the caveats of a guarantee that are about the data: what was taken from the records without noise."""
-    return [caveat for caveat in held.caveats if caveat.endswith(UNCOVERED)]
+    return [caveat for caveat in guarantee.caveats if caveat.endswith(UNCOVERED)]
 
 
-def reason(held: GuaranteeRecord) -> str:
+def reason(guarantee: GuaranteeRecord) -> str:
     """Say why a guarantee is not finite: its first caveat that is about the protection, not about the data."""
-    return next((caveat for caveat in held.caveats if not caveat.endswith(UNCOVERED)), "")
+    return next((caveat for caveat in guarantee.caveats if not caveat.endswith(UNCOVERED)), "")
 
 
 def headline(run: Evidence) -> str:
@@ -42,17 +43,17 @@ def _learned(run: Evidence) -> str:
 
 
 def _promised(run: Evidence) -> str:
-    held = run.guarantee
-    if held is None:
+    guarantee = run.guarantee
+    if guarantee is None:
         return "the guarantee is computed when training ends"
-    whom = WHOM[held.threat_model]
-    if held.epsilon is None:
+    whom = WHOM[guarantee.threat_model]
+    if guarantee.epsilon is None:
         return f"it has no privacy guarantee against {whom}"
-    aside = ", except for what was taken from the records without noise" if of_data(held) else ""
+    aside = ", except for what was taken from the records without noise" if of_data(guarantee) else ""
     return (
-        f"against {whom}, adding or removing one {held.unit} changes the probability of any outcome by at most a "
-        f"factor of {_factor(held.epsilon)} (epsilon {held.epsilon:.3g} at delta {held.delta:g}, "
-        f"{_strength(held.epsilon)}){aside}"
+        f"against {whom}, adding or removing one {guarantee.unit} changes the probability of any outcome by at most a "
+        f"factor of {_factor(guarantee.epsilon)} (epsilon {guarantee.epsilon:.3g} at delta {guarantee.delta:g}, "
+        f"{_strength(guarantee.epsilon)}){aside}"
     )
 
 
@@ -70,18 +71,18 @@ def _strength(epsilon: float) -> str:
 def _leaked(run: Evidence) -> str:
     if not run.attacks:
         return "it was not attacked"
-    found = {s: leaks(best.record) for s in WHERE if (best := run.strongest(s)) is not None}
-    open_ = [WHERE[s] for s, leak in found.items() if leak]
-    unclear = [WHERE[s] for s, leak in found.items() if leak is None]
+    leaked = {s: best.record.verdict for s in WHERE if (best := run.strongest(s)) is not None}
+    open_ = [WHERE[s] for s, verdict in leaked.items() if verdict == "leaks"]
+    unclear = [WHERE[s] for s, verdict in leaked.items() if verdict == "too-few-victims"]
     if open_:
         return f"our attacks recovered part of the data {_listed(open_)}"
     if unclear:
         return f"there were too few victims to tell whether our attacks recovered anything {_listed(unclear)}"
-    return f"our attacks ({', '.join(WHERE[s] for s in found)}) recovered no more than a guess that reads no gradient"
+    return f"our attacks ({', '.join(WHERE[s] for s in leaked)}) recovered no more than a guess that reads no gradient"
 
 
-def _listed(places: list[str]) -> str:
-    *most, last = places
+def _listed(names: list[str]) -> str:
+    *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
 
@@ -89,23 +90,26 @@ def outcome(record: AttackRecord) -> str:
     """Say in a sentence what one attack recovered."""
     mean, prior = record.mean_rmse, record.prior_rmse
     interval = record.gain_ci
-    if interval is None:
-        judged = "one victim is too few to tell this from chance"
-    elif record.resilient:
-        judged = f"not clearly better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
-    else:
-        judged = f"better (gain {interval[0]:+.3f} to {interval[1]:+.3f})"
+    gain = f"gain {record.gain:+.3f}" if interval is None else f"gain {interval[0]:+.3f} to {interval[1]:+.3f}"
     victims = f"{record.victims} victim{'s' if record.victims != 1 else ''}"
-    told = f"{record.attack}, {victims}: RMSE {mean:.3f}, a guess that reads no gradient {prior:.3f}: {judged}"
+    sentence = f"{record.attack}, {victims}: RMSE {mean:.3f}, a guess that reads no gradient {prior:.3f} ({gain})"
     if record.candidates:
         first = record.candidates[0]
-        picked = f"{round(first.success * record.victims)} of {record.victims}"
-        told += f"; picked the true record out of {first.n} candidates for {picked} (chance {first.chance:.0%})"
-    return told
+        picked = f"{round(first.success * first.trials)} of {first.trials}"
+        sentence += (
+            f"; picked the true record out of {first.n} candidates in {picked} trials (chance {first.chance:.0%})"
+        )
+    return f"{sentence}: {BADGES[record.verdict][0]}"
+
+
+BADGES = {
+    "leaks": ("leaks", "leaks"),
+    "nothing-found": ("nothing found", "holds"),
+    "too-few-victims": ("too few victims to tell", "none"),
+}
+"""A word and a class for each verdict; that nothing was found is no proof that there is nothing."""
 
 
 def badge(record: AttackRecord | None) -> tuple[str, str]:
-    """Return a word and a class for a surface; that no gain was found is no proof that there is none."""
-    if record is None:
-        return "not attacked", "none"
-    return {True: ("leaks", "leaks"), None: ("unclear", "none"), False: ("no gain found", "holds")}[leaks(record)]
+    """Return a word and a class for a surface."""
+    return ("not attacked", "none") if record is None else BADGES[record.verdict]

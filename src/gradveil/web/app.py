@@ -29,32 +29,32 @@ from gradveil.web.turns import ClientLeft, Workers
 
 TICK = 0.5
 MOST_STREAMS = 32
-"""Pages that are told of their runs at once."""
+"""The most pages that follow runs at the same time."""
 
 
 def make(runs: Runs, rules: Rules) -> Starlette:
     """Make the server of a folder of runs."""
-    here = Pages(runs, rules)
+    pages = Pages(runs, rules)
     routes = [
-        Route("/", here.index),
-        Route("/new", here.new),
-        Route("/lab", here.lab),
-        Route("/compare", here.compare),
-        Route("/api/runs", here.start, methods=["POST"]),
-        Route("/api/lab", here.attack, methods=["POST"]),
-        Route("/api/runs/{name:path}/stop", here.stop, methods=["POST"]),
-        Route("/api/runs/{name:path}/resume", here.resume, methods=["POST"]),
-        Route("/events/{name:path}", here.events),
-        Route("/report/{name:path}", here.report),
-        Route("/run/{name:path}", here.run),
+        Route("/", pages.index),
+        Route("/new", pages.new),
+        Route("/lab", pages.lab),
+        Route("/compare", pages.compare),
+        Route("/api/runs", pages.start, methods=["POST"]),
+        Route("/api/lab", pages.attack, methods=["POST"]),
+        Route("/api/runs/{name:path}/stop", pages.stop, methods=["POST"]),
+        Route("/api/runs/{name:path}/resume", pages.resume, methods=["POST"]),
+        Route("/events/{name:path}", pages.events),
+        Route("/report/{name:path}", pages.report),
+        Route("/run/{name:path}", pages.run),
         Route("/static/{name}", static),
     ]
-    handlers: Any = HANDLERS | {ClientLeft: gone}
+    handlers: Any = HANDLERS | {ClientLeft: client_left}
     return Starlette(routes=routes, middleware=[Middleware(Guard, rules=rules)], exception_handlers=handlers)
 
 
-async def gone(request: Request, error: Exception) -> Response:
-    """Answer nobody."""
+async def client_left(request: Request, error: Exception) -> Response:
+    """Return an empty response: the client has disconnected."""
     return Response(status_code=499)
 
 
@@ -85,14 +85,14 @@ class Pages:
         self._reporting, self._attacking = Workers(threads=2, waiting=16), Workers(threads=1, waiting=4)
         self._streams = 0
 
-    def _page(self, template: str, **given: Any) -> Response:
-        text = _templates().get_template(template).render(form=self._rules.form, **given)
+    def _page(self, template: str, **values: Any) -> Response:
+        text = _templates().get_template(template).render(form=self._rules.form, **values)
         return HTMLResponse(text)
 
     async def index(self, request: Request) -> Response:
         """List the runs."""
-        told = await run_in_threadpool(self._runs.listed)
-        return self._page("index.html", title="Runs", runs=told, most=MOST_COMPARED)
+        runs = await run_in_threadpool(self._runs.listed)
+        return self._page("index.html", title="Runs", runs=runs, most=MOST_COMPARED)
 
     async def new(self, request: Request) -> Response:
         """Show the form of a new run."""
@@ -108,7 +108,7 @@ class Pages:
     async def run(self, request: Request) -> Response:
         """Show one run, live."""
         name = request.path_params["name"]
-        return self._page("run.html", title=name, run=await run_in_threadpool(self._runs.told, name))
+        return self._page("run.html", title=name, run=await run_in_threadpool(self._runs.status_of, name))
 
     async def report(self, request: Request) -> Response:
         """Return the report of a run; a user's own records are not in it."""
@@ -126,22 +126,22 @@ class Pages:
     async def _reported(self, names: list[str], request: Request) -> Response:
         """Return a page that was made from the very files that are there now, or make it."""
         key = await run_in_threadpool(self._reports.key, names)
-        made = self._reports.kept(key)
-        if made is None:
-            made = await self._reporting.do(key, lambda: self._reports.make(key), request.is_disconnected)
-        return HTMLResponse(made)
+        text = self._reports.cached(key)
+        if text is None:
+            text = await self._reporting.do(key, lambda: self._reports.make(key), request.is_disconnected)
+        return HTMLResponse(text)
 
     async def start(self, request: Request) -> Response:
         """Start a run; what the command line refuses is refused in its words."""
-        wanted = _fields(await _object(request))
-        return JSONResponse({"name": await run_in_threadpool(self._runs.start, wanted)})
+        fields = _fields(await _object(request))
+        return JSONResponse({"name": await run_in_threadpool(self._runs.start, fields)})
 
     async def stop(self, request: Request) -> Response:
         """Stop a run."""
         return await self._act(self._runs.stop, request)
 
     async def resume(self, request: Request) -> Response:
-        """Go on with a run."""
+        """Resume a run."""
         return await self._act(self._runs.resume, request)
 
     async def _act(self, act: Callable[[str], None], request: Request) -> Response:
@@ -150,21 +150,21 @@ class Pages:
 
     async def attack(self, request: Request) -> Response:
         """Attack one picture."""
-        question = lab.LabRequest.of(await _object(request))
-        told = await self._attacking.do(question, lambda: lab.answer(question), request.is_disconnected)
-        return JSONResponse(told)
+        lab_request = lab.LabRequest.of(await _object(request))
+        answer = await self._attacking.do(lab_request, lambda: lab.answer(lab_request), request.is_disconnected)
+        return JSONResponse(answer)
 
     async def events(self, request: Request) -> Response:
-        """Tell of a run whenever something changes, until it is over."""
+        """Send the status of a run whenever it changes, until the run is over."""
         name = request.path_params["name"]
 
-        async def tell() -> dict[str, Any]:
-            return await run_in_threadpool(self._runs.told, name)
+        async def read_status() -> dict[str, Any]:
+            return await run_in_threadpool(self._runs.status_of, name)
 
-        await tell()
+        await read_status()
         if self._streams >= MOST_STREAMS:
-            raise Overloaded(f"{self._streams} pages follow runs already: close some of them")
-        return StreamingResponse(self._counted(_events(tell, request)), media_type="text/event-stream")
+            raise Overloaded(f"{self._streams} pages are following runs already: close some of them")
+        return StreamingResponse(self._counted(_events(read_status, request)), media_type="text/event-stream")
 
     async def _counted(self, events: AsyncIterator[str]) -> AsyncIterator[str]:
         self._streams += 1
@@ -175,28 +175,28 @@ class Pages:
             self._streams -= 1
 
 
-async def _events(tell: Callable[[], Awaitable[dict[str, Any]]], request: Request) -> AsyncIterator[str]:
+async def _events(read_status: Callable[[], Awaitable[dict[str, Any]]], request: Request) -> AsyncIterator[str]:
     last = ""
     while not await request.is_disconnected():
         try:
-            told = await tell()
+            status = await read_status()
         except BadInput:  # it was removed or damaged since; who asks again is told so
             return
-        text = json.dumps({key: value for key, value in told.items() if key != "seconds_left"}, sort_keys=True)
+        text = json.dumps({key: value for key, value in status.items() if key != "seconds_left"}, sort_keys=True)
         if text != last:
-            yield f"data: {json.dumps(told)}\n\n"
+            yield f"data: {json.dumps(status)}\n\n"
             last = text
-        if told["state"] != "running":
+        if status["state"] != "running":
             return
         await asyncio.sleep(TICK)
 
 
-def _fields(given: dict[str, Any]) -> dict[str, str]:
+def _fields(form: dict[str, Any]) -> dict[str, str]:
     """Return the fields of a form as texts."""
-    for key, value in given.items():
+    for key, value in form.items():
         if isinstance(value, dict | list):
             raise BadInput(f"{brief(key)}: must be a text or a number")
-    return {key: str(value) for key, value in given.items()}
+    return {key: str(value) for key, value in form.items()}
 
 
 async def _object(request: Request) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A run that a page started, as a process of its own: `python -m gradveil.web.child FOLDER`.
 
-Its order comes on standard input. How it goes, and why it ended if it was refused, it writes beside its folder.
+Its order comes on standard input. It writes its status, and why it ended if it was refused, next to its folder.
 """
 
 import os
@@ -13,7 +13,17 @@ from gradveil import codec, pipeline
 from gradveil.errors import BadInput, RunFailed, machine_errors
 from gradveil.federation.plan import Plan
 from gradveil.runs import store
-from gradveil.runs.progress import Accounting, Attacking, Event, Loading, Preparing, Reporting, RoundDone, Training
+from gradveil.runs.progress import (
+    Accounting,
+    Attacking,
+    Event,
+    Extracting,
+    Loading,
+    Preparing,
+    Reporting,
+    RoundDone,
+    Training,
+)
 from gradveil.runs.runner import Options
 
 STATUS = ".status"
@@ -21,7 +31,7 @@ STATUS = ".status"
 
 @dataclass(frozen=True, slots=True)
 class ChildOrder:
-    """What a run process is to do: train a plan, or go on with its folder if there is none, and whether to attack."""
+    """What a run process is to do: train a plan, or resume its folder if there is none, and whether to attack."""
 
     attack: bool
     plan: Plan | None = None
@@ -41,7 +51,7 @@ def sidecar(folder: Path, ending: str) -> Path:
 
 
 def read_status(folder: Path) -> RunStatus | None:
-    """Read how a run process does; None where none wrote it, or where it is damaged."""
+    """Read the status of a run process; None if there is none or it is damaged."""
     try:
         return codec.decode(RunStatus, store.read_json(sidecar(folder, STATUS)))
     except BadInput:
@@ -52,11 +62,13 @@ def _write_status(folder: Path, status: RunStatus) -> None:
     store.write_json(sidecar(folder, STATUS), codec.record(status))
 
 
-def words(event: Event) -> str:
+def described(event: Event) -> str:
     """Say what is going on."""
     match event:
         case Loading():
             return "loading data"
+        case Extracting():
+            return "computing features"
         case Preparing():
             return "preparing"
         case Training(done=done, rounds=rounds):
@@ -73,20 +85,20 @@ def words(event: Event) -> str:
 
 def carry_out(folder: Path, order: ChildOrder) -> None:
     """Train, attack and report as ordered, and write down what is going on whenever that changes."""
-    said = ""
+    doing = ""
 
-    def tell(event: Event) -> None:
-        nonlocal said
-        if words(event) != said:
-            said = words(event)
-            _write_status(folder, RunStatus(said))
+    def report(event: Event) -> None:
+        nonlocal doing
+        if described(event) != doing:
+            doing = described(event)
+            _write_status(folder, RunStatus(doing))
 
-    load = partial(pipeline.loaded, progress=tell)
+    load = partial(pipeline.loaded, progress=report)
     if order.plan is None:
         planned_run = pipeline.resumed(folder, Options(resume=True), attack=order.attack, load=load)
     else:
         planned_run = pipeline.PlannedRun(order.plan, load(order.plan), folder)
-    pipeline.run_all([planned_run], attack=order.attack, progress=tell)
+    pipeline.run_all([planned_run], attack=order.attack, progress=report)
 
 
 def main(folder: Path, order: bytes) -> int:

@@ -26,9 +26,9 @@ def fresh_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def same(given: str, known: str) -> bool:
+def same(secret: str, expected: str) -> bool:
     """Compare two secrets in a time that does not tell where they differ."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+    return hmac.compare_digest(secret.encode("utf-8", "replace"), expected.encode())
 
 
 def cookie_name(host: str) -> str:
@@ -62,12 +62,12 @@ class Rules:
     def _objection_to_a_change(self, headers: Headers) -> tuple[int, str] | None:
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != headers.get("host", ""):
-            return 403, "another website may not do this"
+            return 403, "requests from another website are refused"
         if not same(headers.get(FORM_HEADER, ""), self.form):
             return 403, "the form's token is missing or old; load the page again"
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdecimal()):
-            return 411, "the request does not say how long it is"
+            return 411, "the request has no valid Content-Length"
         return (413, TOO_LARGE) if len(length) > len(str(LARGEST)) or int(length) > LARGEST else None
 
 
@@ -95,8 +95,8 @@ class Guard:
 
     def _entered(self, scope: Scope) -> Response | None:
         """Exchange the token in an address for a cookie, and take it out of the address."""
-        given = QueryParams(scope["query_string"]).get("token")
-        if given is None or scope["method"] not in ("GET", "HEAD") or not same(given, self._rules.token):
+        token = QueryParams(scope["query_string"]).get("token")
+        if token is None or scope["method"] not in ("GET", "HEAD") or not same(token, self._rules.token):
             return None
         entered = RedirectResponse(_without_token(scope), status_code=303)
         name = cookie_name(Headers(scope=scope).get("host", ""))
@@ -106,8 +106,8 @@ class Guard:
     def _refusal(self, scope: Scope) -> Response | None:
         request = Request(scope)
         cookie = request.cookies.get(cookie_name(request.headers.get("host", "")), "")
-        found = self._rules.objection(scope["method"], request.headers, cookie)
-        return None if found is None else answer(scope, *found)
+        objection = self._rules.objection(scope["method"], request.headers, cookie)
+        return None if objection is None else answer(scope, *objection)
 
 
 def answer(scope: Scope, status: int, sentence: str) -> Response:
@@ -122,8 +122,8 @@ def _without_token(scope: Scope) -> str:
     """Return the address as it was sent, on this server whatever it says, without the token."""
     path = "/" + (scope.get("raw_path") or scope["path"].encode()).decode("latin-1").lstrip("/\\")
     parts = scope["query_string"].decode("latin-1").split("&")
-    rest = "&".join(part for part in parts if part.partition("=")[0] != "token")
-    return f"{path}?{rest}" if rest else path
+    query = "&".join(part for part in parts if part.partition("=")[0] != "token")
+    return f"{path}?{query}" if query else path
 
 
 def _limited(receive: Receive) -> Receive:

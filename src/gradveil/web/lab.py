@@ -10,7 +10,7 @@ from PIL import Image
 
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.sources import load
-from gradveil.engines.cache import let_go_of_programs
+from gradveil.engines.cache import drop_programs_if_many
 from gradveil.errors import BadInput
 from gradveil.federation.leaks import Tap
 from gradveil.leakage import scenes
@@ -41,40 +41,40 @@ class LabRequest:
     attack: str
 
     @staticmethod
-    def of(given: dict[str, Any]) -> "LabRequest":
+    def of(form: dict[str, Any]) -> "LabRequest":
         """Read a form, strictly."""
-        for key, known in (("dataset", DATASETS), ("method", METHOD_NAMES), ("attack", ATTACK_NAMES)):
-            if given.get(key) not in known:
-                raise BadInput(f"{key} = {brief(given.get(key))}: must be one of {', '.join(known)}")
-        picture, sigma = _number(given, "picture", int), _number(given, "sigma", float)
+        for key, allowed in (("dataset", DATASETS), ("method", METHOD_NAMES), ("attack", ATTACK_NAMES)):
+            if form.get(key) not in allowed:
+                raise BadInput(f"{key} = {brief(form.get(key))}: must be one of {', '.join(allowed)}")
+        picture, sigma = _number(form, "picture", int), _number(form, "sigma", float)
         if not 0 <= picture < PICTURES:
-            raise BadInput(f"picture = {brief(picture)}: must lie between 0 and {PICTURES - 1}")
+            raise BadInput(f"picture = {brief(picture)}: must be between 0 and {PICTURES - 1}")
         if not 0 <= sigma <= 1000:
-            raise BadInput(f"sigma = {sigma:g}: must lie between 0 and 1000")
-        return LabRequest(given["dataset"], picture, given["method"], sigma, given["attack"])
+            raise BadInput(f"sigma = {sigma:g}: must be between 0 and 1000")
+        return LabRequest(form["dataset"], picture, form["method"], sigma, form["attack"])
 
 
-def _number(given: dict[str, Any], key: str, kind: Any) -> Any:
-    value = given.get(key, "")
+def _number(form: dict[str, Any], key: str, kind: Any) -> Any:
+    value = form.get(key, "")
     try:
         return kind(str(value))
     except (ValueError, OverflowError, RecursionError):
-        wanted = "a whole number" if kind is int else "a number"
-        raise BadInput(f"{key} = {brief(value)}: must be {wanted}") from None
+        expected = "a whole number" if kind is int else "a number"
+        raise BadInput(f"{key} = {brief(value)}: must be {expected}") from None
 
 
-def answer(question: LabRequest) -> dict[str, Any]:
+def answer(request: LabRequest) -> dict[str, Any]:
     """Attack one gradient of a fresh network and give the steps as pictures, beside the truth and a blind guess."""
-    data = load(question.dataset)
-    method = fitted(METHODS[question.method].value, data)
+    data = load(request.dataset)
+    method = fitted(METHODS[request.method].value, data)
     if not method.noise.silent:
-        method = replace(method, noise=Constant(question.sigma))
-    plan = resolve(question.dataset, data, method, {"clients": PICTURES, "client_size": 10, "batch": 1})
+        method = replace(method, noise=Constant(request.sigma))
+    plan = resolve(request.dataset, data, method, {"clients": PICTURES, "client_size": 10, "batch": 1})
     plan = scenes.as_paper(replace(plan, model=_network(plan.model, data.shape)), Surface.EXAMPLE, 1, 1)
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
-    let_go_of_programs()
-    outcome = attack(_only(scene, question.picture), _slow(question.attack), 1, beside=False)
-    return _told(exhibit_of(outcome, 1, FRAMES), outcome.record)
+    drop_programs_if_many()
+    outcome = attack(_only(scene, request.picture), _slow(request.attack), 1, identify=False)
+    return _as_json(exhibit_of(outcome, 1, FRAMES), outcome.record)
 
 
 def _slow(name: str) -> Any:
@@ -91,16 +91,16 @@ def _only(scene: Any, client: int) -> Any:
     return replace(scene, pool=np.array([client]))
 
 
-def _told(shows: Exhibit, record: AttackRecord) -> dict[str, Any]:
+def _as_json(exhibit: Exhibit, record: AttackRecord) -> dict[str, Any]:
     return {
-        "truth": picture(shows.truth[0]),
-        "prior": picture(shows.prior[0]),
+        "truth": picture(exhibit.truth[0]),
+        "prior": picture(exhibit.prior[0]),
         "frames": [
             {"iteration": int(n), "image": picture(g)}
-            for n, g in zip(shows.iterations[0], shows.guesses[0], strict=True)
+            for n, g in zip(exhibit.iterations[0], exhibit.guesses[0], strict=True)
         ],
-        "error": float(shows.errors[0]),
-        "prior_error": float(shows.prior_errors[0]),
+        "error": float(exhibit.errors[0]),
+        "prior_error": float(exhibit.prior_errors[0]),
         "seconds": record.seconds,
         "label_right": record.label_accuracy == 1,
     }
@@ -108,7 +108,7 @@ def _told(shows: Exhibit, record: AttackRecord) -> dict[str, Any]:
 
 def picture(image: np.ndarray[Any, Any]) -> str:
     """Return [h, w, 1 or 3] floats as a PNG in a data address."""
-    shown = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
+    pixels = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
     buffer = BytesIO()
-    Image.fromarray(np.repeat(shown, 3 // shown.shape[2], axis=2)).save(buffer, "PNG")
+    Image.fromarray(np.repeat(pixels, 3 // pixels.shape[2], axis=2)).save(buffer, "PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

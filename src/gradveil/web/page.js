@@ -107,7 +107,7 @@ if (live) {
 
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 onForm("lab", async (content) => {
-  find("lab-says").textContent = "The attack is under way; the first one of a kind takes up to a minute.";
+  find("lab-says").textContent = "The attack is running; the first of its kind takes up to a minute.";
   find("lab-shows").hidden = true;
   const status = await send("/api/lab", content);
   find("lab-says").textContent = "";
@@ -121,6 +121,6 @@ onForm("lab", async (content) => {
     await pause(150);
   }
   const better = status.error < status.prior_error ? "nearer than" : "no nearer than";
-  find("lab-says").textContent = `Rebuilt with an error of ${status.error.toFixed(3)} in ${status.seconds.toFixed(1)} s: ` +
-    `${better} a guess without the gradient, which has ${status.prior_error.toFixed(3)}.`;
+  find("lab-says").textContent = `Reconstructed with an error of ${status.error.toFixed(3)} in ${status.seconds.toFixed(1)} s: ` +
+    `${better} a guess without the gradient, whose error is ${status.prior_error.toFixed(3)}.`;
 });

@@ -11,7 +11,7 @@ from gradveil.web.special_files import digest
 
 MOST_COMPARED = 12
 """Runs on one page."""
-KEPT = 64 * 2**20
+CACHE_LIMIT = 64 * 2**20
 """Letters of all pages that are kept."""
 Key = tuple[tuple[str, str], ...]
 """Names of runs with the digests of what they were when a page was asked for."""
@@ -20,8 +20,8 @@ Key = tuple[tuple[str, str], ...]
 class ReportPages:
     """The reports of a folder of runs, and the last of them that were made."""
 
-    def __init__(self, runs: Runs, kept: int = KEPT) -> None:
-        self._runs, self._most = runs, kept
+    def __init__(self, runs: Runs, limit: int = CACHE_LIMIT) -> None:
+        self._runs, self._limit = runs, limit
         self._pages: OrderedDict[Key, str] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -33,7 +33,7 @@ class ReportPages:
         with readable(name):
             return digest(self._runs.folder(name))
 
-    def kept(self, key: Key) -> str | None:
+    def cached(self, key: Key) -> str | None:
         """Return a page that was made before."""
         with self._lock:
             if key in self._pages:
@@ -45,13 +45,13 @@ class ReportPages:
         names = [name for name, _ in key]
         gathered = [self._runs.evidence(name) for name in names]
         with readable(", ".join(names)):
-            made = page(gathered)
+            text = page(gathered)
         if self.key(names) == key:
-            self._keep(key, made)
-        return made
+            self._store(key, text)
+        return text
 
-    def _keep(self, key: Key, made: str) -> None:
+    def _store(self, key: Key, text: str) -> None:
         with self._lock:
-            self._pages[key] = made
-            while sum(map(len, self._pages.values())) > self._most and len(self._pages) > 1:
+            self._pages[key] = text
+            while sum(map(len, self._pages.values())) > self._limit and len(self._pages) > 1:
                 self._pages.popitem(last=False)

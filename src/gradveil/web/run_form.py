@@ -7,7 +7,7 @@ from typing import Any
 from gradveil.data.sources import describe, load
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
-from gradveil.runs.resolving import USUAL, resolved
+from gradveil.runs.resolving import DEFAULTS, resolved
 from gradveil.runs.shorthand import divided
 from gradveil.web.refusals import brief
 
@@ -19,15 +19,15 @@ OPTIONS = {
 """What the form may say, and what its texts are: the options of `gradveil run`."""
 
 
-def planned(wanted: Mapping[str, str]) -> Plan:
+def planned(form: Mapping[str, str]) -> Plan:
     """Resolve the plan that a form asks for, as the command line would."""
-    table = _typed(wanted.get("plan", ""))
-    said = {key: wanted[key].strip() for key in OPTIONS if wanted.get(key, "").strip()}
-    _refuse_odd(wanted, (said.get("dataset"), table.get("dataset")))
+    table = _typed(form.get("plan", ""))
+    settings = {key: form[key].strip() for key in OPTIONS if form.get(key, "").strip()}
+    _refuse_odd(form, (settings.get("dataset"), table.get("dataset")))
     if not table:  # without a plan, nothing said would mean the demonstration
-        said = USUAL | said
-    given, tweaks = divided({key.replace("-", "_"): _value(key, text) for key, text in said.items()})
-    return resolved(table, given, tweaks, load)[0]
+        settings = DEFAULTS | settings
+    fields, tweaks = divided({key.replace("-", "_"): _value(key, text) for key, text in settings.items()})
+    return resolved(table, fields, tweaks, load)[0]
 
 
 def _typed(text: str) -> dict[str, Any]:
@@ -43,14 +43,14 @@ def _typed(text: str) -> dict[str, Any]:
     return table
 
 
-def _refuse_odd(wanted: Mapping[str, str], datasets: tuple[Any, ...]) -> None:
+def _refuse_odd(form: Mapping[str, str], datasets: tuple[Any, ...]) -> None:
     """Let a form name built-in datasets only: whoever may start a run here must not read any file by it."""
-    for given in datasets:
-        if given and given not in [source.name for source in describe()]:
-            raise BadInput(f"dataset = {brief(given)}: a page can only start runs on built-in datasets")
-    for key, value in wanted.items():
+    for dataset in datasets:
+        if dataset and dataset not in [source.name for source in describe()]:
+            raise BadInput(f"dataset = {brief(dataset)}: a page can only start runs on built-in datasets")
+    for key, value in form.items():
         if not (value if key != "plan" else "".join(value.split())).isprintable():
-            raise BadInput(f"{brief(key)}: holds letters that cannot be printed")
+            raise BadInput(f"{brief(key)}: holds characters that cannot be printed")
 
 
 def _value(key: str, text: str) -> Any:
@@ -59,5 +59,5 @@ def _value(key: str, text: str) -> Any:
     try:
         return kind(text)
     except ValueError:
-        wanted = "a whole number" if kind is int else "a number"
-        raise BadInput(f"{key.replace('-', '_')} = {brief(text)}: {wanted} is expected") from None
+        expected = "a whole number" if kind is int else "a number"
+        raise BadInput(f"{key.replace('-', '_')} = {brief(text)}: {expected} is expected") from None

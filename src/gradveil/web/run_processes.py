@@ -1,4 +1,4 @@
-"""The runs below a folder: found, told about, started, stopped and taken up again, each in a process of its own."""
+"""The runs below a folder: listed, started, stopped and resumed, each in a process of its own."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from gradveil import codec
 from gradveil.errors import BadInput
-from gradveil.leakage.self_attack import ROUND
+from gradveil.leakage.self_attack import attacked_round
 from gradveil.reports.evidence import Evidence, gather
 from gradveil.runs import store
 from gradveil.web.child import STATUS, ChildOrder, read_status, sidecar
@@ -41,17 +41,17 @@ class Runs:
     def names(self) -> list[str]:
         """Return the runs by their paths below the folder, the newest first."""
         plans = [p for depth in (f"*/{store.PLAN}", f"*/*/{store.PLAN}") for p in self.root.glob(depth)]
-        seen = [p for p in plans if not any(part.startswith(".") for part in p.relative_to(self.root).parts)]
-        newest = sorted(seen, key=_changed, reverse=True)
+        visible = [p for p in plans if not any(part.startswith(".") for part in p.relative_to(self.root).parts)]
+        newest = sorted(visible, key=_changed, reverse=True)
         return [str(p.parent.relative_to(self.root)) for p in newest]
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a run; whatever lies elsewhere, or is none, is refused."""
+        """Return the folder of a run; a path outside the folder of runs, or without a run, is refused."""
         try:
             root = self.root.resolve()
-            place = (root / name).resolve() if name.isprintable() else root
-            if root in place.parents and (place / store.PLAN).is_file():
-                return place
+            folder = (root / name).resolve() if name.isprintable() else root
+            if root in folder.parents and (folder / store.PLAN).is_file():
+                return folder
         except (OSError, RuntimeError):  # a name that is too long, links in a circle
             pass
         raise NoSuchRun(f"there is no run {brief(name)}")
@@ -64,40 +64,40 @@ class Runs:
             return gather(folder)
 
     def listed(self) -> list[dict[str, Any]]:
-        """Tell of all runs; one that cannot be read is listed as such and hides no other."""
-        return [self._told_or_not(name) for name in self.names()]
+        """Return the status of all runs; one that cannot be read is listed as unreadable."""
+        return [self._status_or_unreadable(name) for name in self.names()]
 
-    def _told_or_not(self, name: str) -> dict[str, Any]:
+    def _status_or_unreadable(self, name: str) -> dict[str, Any]:
         try:
-            return self.told(name)
+            return self.status_of(name)
         except (NoSuchRun, Damaged):
-            shown = name.encode("utf-8", "backslashreplace").decode()  # names on a disk need not be text
+            printable = name.encode("utf-8", "backslashreplace").decode()  # names on a disk need not be text
             nothing = {"dataset": "", "method": "", "done": 0, "rounds": 0, "accuracy": None, "epsilon": ""}
-            return {"name": shown, "state": "unreadable", **nothing}
+            return {"name": printable, "state": "unreadable", **nothing}
 
-    def told(self, name: str) -> dict[str, Any]:
-        """Tell how a run stands."""
+    def status_of(self, name: str) -> dict[str, Any]:
+        """Return the status of a run."""
         run = self.evidence(name)
         with readable(name):
             return status(run, name, self._running(name), read_status(self.root / name))
 
-    def start(self, wanted: Mapping[str, str]) -> str:
+    def start(self, form: Mapping[str, str]) -> str:
         """Start a run as the command line would; its own sentence is raised if it refuses."""
-        name = wanted.get("name", "").strip() or time.strftime("run-%Y%m%d-%H%M%S")
+        name = form.get("name", "").strip() or time.strftime("run-%Y%m%d-%H%M%S")
         if not NAME.fullmatch(name):
             raise BadInput(f"name = {brief(name)}: must be letters, digits, dots, - and _, at most 64")
         if (self.root / name).exists():
-            raise BadInput(f"name = {name!r}: is taken")
-        self._launch(name, ChildOrder(attack=bool(wanted.get("attack")), plan=planned(wanted)))
+            raise BadInput(f"name = {name!r}: a run of this name exists already; choose another")
+        self._launch(name, ChildOrder(attack=bool(form.get("attack")), plan=planned(form)))
         return name
 
     def resume(self, name: str) -> None:
-        """Go on with a run that was stopped."""
+        """Resume a run that was stopped."""
         folder = self.folder(name)
         if self._running(name):
-            raise BadInput("it is running already")
+            raise BadInput(f"the run {brief(name)} is already running")
         with readable(name):  # it was to be attacked if it was when it began
-            attack = ROUND in store.watched(folder)
+            attack = attacked_round(store.read_plan(folder)) in store.watched(folder)
         self._launch(name, ChildOrder(attack=attack))
 
     def stop(self, name: str) -> None:
@@ -105,12 +105,12 @@ class Runs:
         self.folder(name)
         pid = self._process(name)
         if pid is None:
-            raise BadInput("it is not running, or was started elsewhere")
+            raise BadInput(f"the run {brief(name)} is not running, or was not started from this page")
         os.kill(pid, signal.SIGTERM)  # a kill at any moment is safe, and an interrupt may be ignored in the background
 
     def _running(self, name: str) -> bool:
         """Whether a run is trained, or what this page started for it is still at work: accounting, attacking."""
-        return store.held(self.folder(name)) or self._process(name) is not None
+        return store.is_locked(self.folder(name)) or self._process(name) is not None
 
     def _process(self, name: str) -> int | None:
         """Return the process that this page, or one before it, started for a run, while it lives."""
@@ -132,12 +132,12 @@ class Runs:
     def _launch(self, name: str, order: ChildOrder) -> None:
         """Start a process that outlives this server; returns once its folder is held, or raises why it ended."""
         self._sidecar(name, STATUS).unlink(missing_ok=True)
-        with self._sidecar(name, LOG).open("wb") as errors, TemporaryFile() as told:
-            told.write(json.dumps(codec.encode(order)).encode())
-            told.seek(0)
+        with self._sidecar(name, LOG).open("wb") as errors, TemporaryFile() as stdin:
+            stdin.write(json.dumps(codec.encode(order)).encode())
+            stdin.seek(0)
             process = subprocess.Popen(
                 [sys.executable, "-m", "gradveil.web.child", str(self.root / name)],
-                stdin=told, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
+                stdin=stdin, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True,
             )  # fmt: skip
         threading.Thread(target=process.wait, daemon=True).start()  # so that its end leaves no zombie
         self._sidecar(name, PID).write_text(str(process.pid))
@@ -149,18 +149,18 @@ class Runs:
 
     def _refuse(self, name: str, code: int | None) -> NoReturn:
         """Raise what a process that ended was refused with; without a sentence its log is left to be read."""
-        told = read_status(self.root / name)
+        last_status = read_status(self.root / name)
         self._sidecar(name, PID).unlink(missing_ok=True)
         self._sidecar(name, STATUS).unlink(missing_ok=True)
-        if told is None or told.refused is None:
+        if last_status is None or last_status.refused is None:
             log = self._sidecar(name, LOG).name
-            raise BadInput(f"the run ended before it began (exit code {code}); {log} in the folder of runs says why")
+            raise BadInput(f"the run ended before training began (exit code {code}); see {log} in the folder of runs")
         self._sidecar(name, LOG).unlink(missing_ok=True)
-        raise BadInput(told.refused)
+        raise BadInput(last_status.refused)
 
     def _began(self, name: str) -> bool:
         folder = self.root / name
-        return (folder / store.PLAN).exists() and store.held(folder)
+        return (folder / store.PLAN).exists() and store.is_locked(folder)
 
 
 def process_number(text: str) -> int | None:

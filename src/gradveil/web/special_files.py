@@ -9,7 +9,7 @@ from gradveil.errors import BadInput
 from gradveil.runs import store
 
 FILES = (store.PLAN, store.DATA, "environment.json", store.METRICS, store.RESULT)
-BESIDE = (".lock", "watch.json")
+OTHER_FILES = (".lock", "watch.json")
 """Read too, and in no report."""
 
 
@@ -23,8 +23,8 @@ def sources(folder: Path) -> Iterator[Path]:
 
 def refuse_odd_files(folder: Path) -> None:
     """Refuse what is no plain file: to read a pipe would never end."""
-    there = [path for path in (folder / name for name in BESIDE) if path.exists()]
-    for path in [*sources(folder), *there]:
+    others = [path for path in (folder / name for name in OTHER_FILES) if path.exists()]
+    for path in [*sources(folder), *others]:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadInput(f"{str(path.relative_to(folder))!r} is not a file")
 

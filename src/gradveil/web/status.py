@@ -1,4 +1,4 @@
-"""How a run stands, in numbers and words for the page."""
+"""The status of a run, in numbers and words for the page."""
 
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ def _spent(run: Evidence) -> str:
     accounts += [(len(run.lines), run.guarantee)] if run.guarantee is not None else []
     if not accounts:
         return "not accounted yet"
-    t, held = accounts[-1]
-    against = f"against {held.threat_model}, one {held.unit}, delta {held.delta:g}, after round {t}"
-    if held.accountant != "pld":
+    t, guarantee = accounts[-1]
+    against = f"against {guarantee.threat_model}, one {guarantee.unit}, delta {guarantee.delta:g}, after round {t}"
+    if guarantee.accountant != "pld":
         against = f"as the paper accounts, not a guarantee, after round {t}"
-    return f"none finite ({against})" if held.epsilon is None else f"{held.epsilon:.2f} ({against})"
+    return f"none finite ({against})" if guarantee.epsilon is None else f"{guarantee.epsilon:.2f} ({against})"
 
 
 def _doing(process: RunStatus | None, running: bool) -> str:
@@ -29,7 +29,7 @@ def _doing(process: RunStatus | None, running: bool) -> str:
 
 
 def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -> dict[str, Any]:
-    """Say how a run stands, in numbers and words for the page."""
+    """Return the status of a run, in numbers and words for the page."""
     done, seconds = len(run.lines), [line.seconds for line in run.lines[-10:]]
     curve = [(line.round + 1, line.accuracy) for line in run.lines]
     finished = run.result is not None and (run.folder / JSON).exists() and not running

@@ -25,16 +25,16 @@ class Token:
     warning: str = ""
 
 
-def choose(given: str | None, file: Path | None, environment: MutableMapping[str, str]) -> Token:
+def choose(option: str | None, file: Path | None, environment: MutableMapping[str, str]) -> Token:
     """Return the token: the option's, the file's, the environment's, or a fresh one.
 
     It is taken out of the environment, so that no run that this server starts inherits it.
     """
     inherited = environment.pop(VARIABLE, None)
-    if given is not None and file is not None:
+    if option is not None and file is not None:
         raise BadInput("token, token-file: give one of them")
-    if given is not None:
-        return Token(_checked("token", given), True, VISIBLE)
+    if option is not None:
+        return Token(_checked("token", option), True, VISIBLE)
     if file is not None:
         return Token(_checked(f"token-file = {str(file)!r}", _read(file)), True)
     if inherited is not None:

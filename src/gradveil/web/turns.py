@@ -53,7 +53,7 @@ class Workers:
 
     def _queue(self, key: Hashable, make: Callable[[], Any]) -> PendingTask:
         if len(self._jobs) >= self._most:
-            raise Overloaded("too much is asked for at once: try again when some of it is done")
+            raise Overloaded("the server is busy: try again later")
         job = PendingTask(asyncio.create_task(self._run(key, make)))
         job.task.add_done_callback(lambda task: self._forget(key, job))
         self._jobs[key] = job
