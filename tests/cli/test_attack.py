@@ -37,7 +37,7 @@ FRESH = ["attack", "--dataset", "digits", "--network", "mlp"]
 ANALYTIC = ["--attack", "analytic"]
 CONTRACT = (
     "dataset method attack surface view network round rule seed victims success_rate mean_rmse prior_rmse gain gain_ci "
-    "mean_iterations mean_evaluations label_accuracy identification seconds per_victim"
+    "verdict mean_iterations mean_evaluations label_accuracy identification seconds per_victim candidates"
 )
 
 
@@ -76,6 +76,27 @@ def runs(tmp_path_factory):
     }.items():
         assert main(["run", str(folder / "plan.toml"), *options, "--out", str(folder / name), "--json"]) == 0
     return folder
+
+
+def test_the_exact_attack_recovers_whole_batches(capsys, tmp_path):
+    answer = ask(capsys, *FRESH, "--attack", "exact", "--batch", 4, "--victims", 2, "--out", tmp_path)
+    assert (answer["attack"], answer["batch"], answer["victims"]) == ("exact", 4, 2)
+    assert answer["mean_rmse"] < 1e-3 < 0.1 < answer["prior_rmse"]
+    assert answer["success_rate"] == answer["label_accuracy"] == answer["identification"] == 1
+    assert max(one["loss"] for one in answer["per_victim"]) == 0
+
+
+TRAP = ["--server", "malicious", "--attack", "imprint", "--batch", 8, "--victims", 2]
+
+
+@pytest.mark.slow
+def test_a_malicious_server_takes_a_batch_apart_and_the_noise_of_fed_cdp_stops_it(capsys, tmp_path):
+    bare = ask(capsys, *FRESH, *TRAP, "--out", tmp_path)
+    assert (bare["attack"], bare["batch"]) == ("imprint", 8)
+    assert bare["identification"] >= 0.5
+    noised = ask(capsys, *FRESH, *TRAP, "--method", "fed-cdp", "--sigma", 1, "--out", tmp_path)
+    assert noised["identification"] == 0
+    assert noised["gain"] <= 1e-6
 
 
 def test_the_analytic_attack_recovers_and_answers_with_the_contract_keys(capsys, tmp_path):
@@ -179,6 +200,15 @@ BAD = {
     "network": (["--network", "big"], "network = 'big'", "attack, trained, mlp"),
     "method": (["--method", "fed-dcp"], "method = 'fed-dcp'", "did you mean"),
     "sigma of nothing": (["--sigma", "2"], "sigma", "draws no noise"),
+    "not dense": (["--attack", "exact", "--network", "attack"], "attack = exact", "dense on its input"),
+    "server": (["--server", "evil"], "server = 'evil'", "honest, malicious"),
+    "honest imprint": (["--attack", "imprint"], "attack = imprint", "needs --server malicious"),
+    "malicious cpl": (["--server", "malicious", "--attack", "cpl"], "attack = 'cpl'", "imprint, fishing"),
+    "bins": (
+        ["--server", "malicious", "--attack", "imprint", "--network", "trained"],
+        "attack = imprint",
+        "such as --network mlp",
+    ),
     "no bias": ([*ANALYTIC, "--network", "trained"], "attack = analytic", "first layer is dense and has a bias"),
     "seed": (["--seed", "-1"], "seed = -1", "must lie between"),
     "no such option": (["--no-such-option"], "--no-such-option", ""),
@@ -221,6 +251,7 @@ def test_several_rounds_are_fused_into_one_attack(capsys, runs):
     assert both["candidates"][0]["mu"] == pytest.approx(alone["candidates"][0]["mu"] * np.sqrt(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["seeded", "secret"])
 def test_in_memory_a_trained_network_still_gives_the_record_away(capsys, runs, run):
     answer = attack(capsys, runs / run, "--surface", 2, "--view", "in_memory", "--round", 1)

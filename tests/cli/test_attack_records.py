@@ -9,6 +9,7 @@ import pytest
 
 from gradveil.cli.main import main
 
+pytestmark = pytest.mark.slow
 FRESH = ["attack", "--dataset", "digits", "--network", "mlp", "--attack", "map", "--iterations", "1", "--victims", "1"]
 
 

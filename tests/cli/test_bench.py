@@ -24,6 +24,7 @@ PEERS = {
 }
 
 
+@pytest.mark.slow
 def test_ours_and_the_plain_step_are_timed_and_the_rest_is_null():
     figures = local_step.measure(size=SMALL)
     assert figures.keys() >= CONTRACT

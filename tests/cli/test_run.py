@@ -125,6 +125,7 @@ def attacked(capsys, out, *given):
     return {record["surface"]: record for record in ask(capsys, *plan, "--attack", "--out", str(out))["attacks"]}
 
 
+@pytest.mark.slow
 def test_a_run_attacks_itself_at_all_surfaces_and_finds_the_open_one(capsys, out):
     found = attacked(capsys, out)
     assert {record["setting"] for record in found.values()} == {"as trained"}
@@ -133,6 +134,7 @@ def test_a_run_attacks_itself_at_all_surfaces_and_finds_the_open_one(capsys, out
     assert found[1]["resilient"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_noise_is_secret_attacks_itself_and_keeps_its_leaks_to_its_owner(capsys, out):
     # Which rows are drawn is secret too, so what four victims lose differs each time: no outcome is asserted.
     assert set(attacked(capsys, out, "--noise-source", "secret")) == {0, 1, 2}
@@ -266,7 +268,7 @@ def command(*arguments):
     return [sys.executable, "-m", "gradveil", *arguments]
 
 
-ROUNDS = 400
+ROUNDS = 200
 LONGER = [
     "run",
     "--dataset",
@@ -285,11 +287,11 @@ LONGER = [
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_in_the_same_parameters(tmp_path):
+def test_a_run_killed_at_random_moments_ends_in_the_same_parameters(capsys, tmp_path):
     long = [*LONGER, "--rounds", str(ROUNDS), "--method", "quantile", "--json"]
-    whole = subprocess.run(command(*long, "--out", str(tmp_path / "whole")), check=True, capture_output=True)
+    whole = ask(capsys, *long, "--out", str(tmp_path / "whole"))
     out, random, reached = tmp_path / "killed", np.random.default_rng(7), []
-    for wanted in (1, ROUNDS // 4, ROUNDS // 2):
+    for wanted in (1, ROUNDS // 2):
         resume = command("run", "--resume", "--out", str(out), "--json")
         start = resume if (out / "plan.toml").exists() else command(*long, "--out", str(out))
         with subprocess.Popen(start, stdout=subprocess.PIPE) as process:
@@ -300,7 +302,7 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_parameters(tmp_path):
     assert all(0 < rounds < ROUNDS for rounds in reached), "every kill must hit a run that is under way"
     assert reached == sorted(set(reached)), "every run must get further than the one before"
     answer = subprocess.run(resume, check=True, capture_output=True).stdout
-    assert json.loads(answer)["params_sha256"] == json.loads(whole.stdout)["params_sha256"]
+    assert json.loads(answer)["params_sha256"] == whole["params_sha256"]
     assert [line.round for line in store.read_metrics(out)] == list(range(ROUNDS))
     assert store.restore(out / store.LATEST, blank(out)).participations.sum() == ROUNDS * 4
 
@@ -346,3 +348,49 @@ def test_a_budget_against_an_adversary_that_is_only_presumed_is_refused(capsys, 
     assert (code, answer.out) == (2, "")
     assert "central-visible" in answer.err
     assert not (tmp_path / "r").exists()
+
+
+TABLE = ["run", "--dataset", "cancer", "--method", "fed-sum", "--rounds", "3", "--clients", "4"]
+
+
+@pytest.mark.parametrize("threat", ["aggregate", "server", "central-visible"])
+def test_a_target_epsilon_is_met_against_whom_it_was_asked_for(capsys, out, threat):
+    answer = ask(capsys, *TABLE, "--target-epsilon", "0.823", "--threat-model", threat, "--out", str(out))
+    held = {row["threat_model"]: row["epsilon"] for row in answer["guarantees"]}
+    assert {"aggregate", "server", "central-visible"} <= set(held)
+    assert 0.82 < held[threat] <= 0.823
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--target-epsilon", "0"), "target_epsilon = 0.0: must be a finite number above 0"),
+        (("--target-epsilon", "1", "--sigma", "2"), "sigma = 2.0, target_epsilon = 1.0: give one of the two"),
+        (("--target-epsilon", "1", "--method", "fed-alpha-cdp"), "target_epsilon = 1.0: no amount of noise"),
+        (("--target-epsilon", "1", "--method", "non-private"), "draws no noise"),
+    ],
+)
+def test_a_target_that_cannot_be_met_is_refused(capsys, arguments, said):
+    assert said in refused(capsys, "run", "--dataset", "cancer", *arguments)
+
+
+def test_the_demonstration_takes_no_target(capsys):
+    assert "name a dataset or a method" in refused(capsys, "run", "--target-epsilon", "1")
+
+
+@pytest.mark.slow
+def test_a_target_without_a_method_takes_the_sound_one_that_did_best_and_says_where_its_settings_come_from(
+    capsys, tmp_path
+):
+    own = tmp_path / "own.npz"
+    random = np.random.default_rng(0)
+    x, y = random.integers(0, 256, (300, 20, 20), np.uint8), random.integers(0, 2, 300)
+    np.savez(own, x=x, y=y)
+    wanted = ["run", "--dataset", str(own), "--target-epsilon", "2", "--threat-model", "aggregate", "--no-attack"]
+    assert main([*wanted, "--out", str(tmp_path / "r")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    plan = store.read_plan(tmp_path / "r")
+    assert plan.method.name == "fed-sum"
+    assert plan.features.origin in said
+    assert "Settings: no data of yours" in said
+    assert ask(capsys, *wanted, "--method", "fed-cdp", "--out", str(tmp_path / "s"))["method"] == "fed-cdp"

@@ -4,39 +4,53 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
+import threading
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 
-QUICK = ["--rounds", "2", "--clients", "6", "--cohort", "6"]
+from gradveil.cli.main import main
+
+pytestmark = pytest.mark.slow
+QUICK = ["--rounds", "2", "--clients", "6", "--cohort", "6", "--local-steps", "1"]
 STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory):
+def demo(tmp_path_factory, room):
     """The folder of a short demonstration, what it printed to a pipe, and what it printed to errors."""
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "gradveil", "run", *QUICK, "--out", "demo"]
-    environment = {**os.environ, "COLUMNS": "80"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return folder, done
+    room(all_of_it=True)
+    said, complained = StringIO(), StringIO()
+    with in_folder(folder), redirect_stdout(said), redirect_stderr(complained):
+        assert main(["run", *QUICK, "--out", "demo"]) == 0, complained.getvalue()
+    return SimpleNamespace(folder=folder, stdout=said.getvalue(), stderr=complained.getvalue())
 
 
-def on_a_terminal(command, folder):
-    """Run a command on a pseudo-terminal of 80 columns; gives what it showed."""
+@contextmanager
+def in_folder(folder, **variables):
+    """Be in a folder and have 80 columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in {"COLUMNS": "80", **variables}.items():
+            patch.setenv(name, value)
+        patch.delenv("NO_COLOR", raising=False)
+        yield
+
+
+@contextmanager
+def terminal():
+    """Give the end of a pseudo-terminal to write to, and a list of all that was shown there."""
     leader, follower = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    environment.pop("NO_COLOR", None)
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=follower, stderr=follower)
+    shown = []
+    reader = threading.Thread(target=lambda: shown.extend(iter(lambda: _read(leader), b"")))
+    reader.start()
+    yield follower, shown
     os.close(follower)
-    shown = b""
-    while chunk := _read(leader):
-        shown += chunk
+    reader.join(timeout=60)
     os.close(leader)
-    assert process.wait(timeout=60) == 0, shown.decode()
-    return shown.decode().replace("\r\n", "\n")
 
 
 def _read(leader):
@@ -46,28 +60,40 @@ def _read(leader):
         return b""
 
 
+def on_a_terminal(arguments, folder):
+    """Run a command on a pseudo-terminal of 80 columns; gives what it showed."""
+    colors = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    with (
+        terminal() as (follower, shown),
+        open(follower, "w", closefd=False) as end,
+        in_folder(folder, **colors),
+        redirect_stdout(end),
+        redirect_stderr(end),
+    ):
+        assert main(arguments) == 0
+    return b"".join(shown).decode().replace("\r\n", "\n")
+
+
 def records(folder, method):
     found = (folder / "demo" / method / "attacks").glob("*-2-released-*.json")
     return json.loads(next(found).read_text())
 
 
 def test_a_pipe_gets_the_story_in_forty_lines_of_eighty_columns_without_a_picture(demo):
-    folder, done = demo
-    lines = done.stdout.splitlines()
-    assert done.stderr == ""
+    lines = demo.stdout.splitlines()
+    assert demo.stderr == ""
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 80
-    assert "\u2580" not in done.stdout
-    assert "\x1b" not in done.stdout
+    assert "\u2580" not in demo.stdout
+    assert "\x1b" not in demo.stdout
     headings = [line.split(":")[0] for line in lines if line.startswith(("WHAT", "Report"))]
     assert headings == ["WHAT LEAKS", "WHAT PROTECTION COSTS", headings[2], "Report with all attacks"]
     assert headings[2].startswith("WHAT IS GUARANTEED by fed-cdp (delta 1e-05")
-    assert (folder / lines[-1].split(": ")[1]).is_file()
+    assert (demo.folder / lines[-1].split(": ")[1]).is_file()
 
 
 def test_every_rate_is_told_as_k_of_n_from_the_records(demo):
-    folder, done = demo
-    text = " ".join(done.stdout.split())
+    folder, text = demo.folder, " ".join(demo.stdout.split())
     for method in ("fed-cdp", "fed-alpha-cdp", "non-private"):
         result = json.loads((folder / "demo" / method / "result.json").read_text())
         assert f"{method} {round(result['accuracy'] * result['test_examples'])} of {result['test_examples']}" in text
@@ -78,8 +104,7 @@ def test_every_rate_is_told_as_k_of_n_from_the_records(demo):
 
 
 def test_a_terminal_gets_the_picture_of_the_first_record_and_of_its_reconstructions(demo):
-    folder, _ = demo
-    again = on_a_terminal([sys.executable, "-m", "gradveil", "run", "--resume", "--out", "demo"], folder)
+    again = on_a_terminal(["run", "--resume", "--out", "demo"], demo.folder)
     story = again[again.index("WHAT LEAKS") :]
     rows = [line for line in story.splitlines() if "\u2580" in line]
     assert len(rows) == 8
@@ -101,7 +126,7 @@ def _distance(one, other):
 def test_a_terminal_is_told_what_goes_on_before_the_first_round(tmp_path):
     sizes = "--clients 4 --cohort 4 --client-size 40 --batch 4 --local-steps 3 --rounds 3"
     small = ["--dataset", "synthetic", *sizes.split()]
-    shown = on_a_terminal([sys.executable, "-m", "gradveil", "run", *small, "--out", "r"], tmp_path)
+    shown = on_a_terminal(["run", *small, "--out", "r"], tmp_path)
     stages = ["starting JAX", "loading synthetic", "compiling the first round", "3/3", "accuracy", "epsilon"]
     places = [shown.index(stage) for stage in stages]
     assert places[:3] == sorted(places[:3])

@@ -157,6 +157,16 @@ def test_lfw_has_the_papers_split_and_everyone_on_both_sides(real):
 
 
 @pytest.mark.data
+def test_fashion_mnist_has_sixty_thousand_pictures_in_ten_equal_classes(real):
+    data = sources.load("fashion-mnist", data_dir=real("fashion-mnist"))
+    assert data.shape == (28, 28, 1)
+    assert len(data.test) == 10_000
+    assert data.validation is None
+    assert np.bincount(data.train.y).tolist() == [6000] * 10
+    assert data.classes[data.train.y[0]] == "ankle boot"
+
+
+@pytest.mark.data
 def test_cifar10_has_fifty_thousand_images(real):
     data = sources.load("cifar10", data_dir=real("cifar10"))
     assert (len(data.train), len(data.test), data.shape) == (50_000, 10_000, (32, 32, 3))
@@ -222,7 +232,7 @@ def test_an_archive_of_faces_with_other_counts_is_never_used(alone):
         sources.load("lfw")
 
 
-@pytest.mark.parametrize("name", ["adult", "mnist", "cifar10", "lfw"])
+@pytest.mark.parametrize("name", ["adult", "mnist", "fashion-mnist", "cifar10", "lfw"])
 def test_nothing_anywhere_is_one_sentence_that_says_where_and_what_to_do(alone, name):
     with pytest.raises(BadInput) as caught:
         sources.load(name)
@@ -241,7 +251,7 @@ def test_downloads_can_be_forbidden(alone, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"name": "mnits"}, "did you mean mnist.*cancer, digits, adult, mnist, cifar10, lfw, synthetic"),
+        ({"name": "mnits"}, "did you mean mnist.*cancer, digits, adult, mnist, fashion-mnist, cifar10, lfw, synthetic"),
         ({"name": ""}, "no dataset ''"),
         ({"name": "digits", "target": "y"}, "only for CSV files"),
         ({"name": "adult", "data_dir": Path("gone")}, "data folder gone does not exist"),
@@ -320,6 +330,28 @@ def _add(archive, name, content):
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
+
+
+def test_a_debian_package_of_fashion_mnist_becomes_idx_files(tmp_path):
+    pictures = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28)
+    files = {
+        "train-images-idx3-ubyte": decode.to_idx(pictures),
+        "t10k-labels-idx1-ubyte": decode.to_idx(pictures[0, 0]),
+    }
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:xz") as archive:
+        _add(archive, "./usr/share/doc/dataset-fashion-mnist/README.md.gz", gzip.compress(b"read me"))
+        for name, content in files.items():
+            _add(archive, f"./usr/share/datasets/fashion-mnist/{name}.gz", gzip.compress(content))
+    package = tmp_path / "d.deb"
+    members = {"debian-binary": b"2.0\n", "control.tar.xz": b"odd", "data.tar.xz": data.getvalue()}
+    headers = {name: f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(c):<10}`\n".encode() for name, c in members.items()}
+    parts = [headers[name] + content + b"\n" * (len(content) % 2) for name, content in members.items()]
+    package.write_bytes(b"!<arch>\n" + b"".join(parts))
+    assert dict(package_mirrors._fashion(package)) == files
+    package.write_bytes(b"!<arch>\n" + parts[0])
+    with pytest.raises(OSError, match="holds no data"):
+        list(package_mirrors._fashion(package))
 
 
 def test_a_csv_copy_of_mnist_becomes_idx_files(tmp_path):

@@ -91,7 +91,7 @@ def test_a_journal_that_lost_an_attempt_is_refused_and_so_is_a_damaged_one(folde
     path = folder / conductor.JOURNAL
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join(lines[:-1]))
-    with pytest.raises(BadInput, match="has 0 attempts at round 2, and 1 were made"):
+    with pytest.raises(BadInput, match="has 0 attempts at round 2, but 1 were made"):
         taken_up(folder, federation, plan)
     path.write_text("".join([*lines, "{}\n"]))
     with pytest.raises(BadInput, match="is damaged, so what was released is not known"):

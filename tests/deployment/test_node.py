@@ -15,7 +15,7 @@ from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.deployment import policy as policies
 from gradveil.deployment.node import Node, NodeSettings, own_population
 from gradveil.deployment.policy import Policy, least_sigma, unguarded
-from gradveil.deployment.policy_file import written
+from gradveil.deployment.policy_file import as_toml
 from gradveil.deployment.spending import Served, Spending
 from gradveil.engines.vectorized import Vectorized
 from gradveil.errors import BadInput
@@ -226,7 +226,7 @@ def released(plan, tiny, words):
     return [np.concatenate([np.asarray(leaf).ravel() for leaf in update]) for update in found], state.clip_state
 
 
-NOISE_COUNTS = {"fed-sdp-client", "fed-cdp", "adaclip", "dssgd-noisy"}
+NOISE_COUNTS = {"fed-sdp-client", "fed-cdp", "fed-sum", "fed-slack", "adaclip", "dssgd-noisy"}
 """Methods whose noise has a floor: it is drawn, and its scale does not follow the data."""
 
 
@@ -264,7 +264,7 @@ def test_noise_that_follows_the_data_can_vanish_and_counts_as_none(secret, tiny)
 
 @pytest.mark.parametrize("name", METHODS)
 def test_whoever_says_nothing_allows_no_method_without_a_guarantee(secret, name):
-    sound = {"fed-sdp-client", "fed-cdp", "adaclip", "dssgd-noisy"}
+    sound = {"fed-sdp-client", "fed-cdp", "fed-sum", "fed-slack", "adaclip", "dssgd-noisy"}
     assert (Policy().objection(replace(secret, method=METHODS[name].value)) is None) == (name in sound)
 
 
@@ -311,7 +311,7 @@ def test_a_policy_without_a_limit_must_say_that_it_means_it(tmp_path):
 )
 def test_a_written_policy_is_the_one_that_is_read_and_explains_every_key(tmp_path, policy):
     path = tmp_path / "policy.toml"
-    path.write_text(written(policy))
+    path.write_text(as_toml(policy))
     assert policies.read(path) == policy
     lines = path.read_text().splitlines()
     for i, line in enumerate(lines):

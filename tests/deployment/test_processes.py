@@ -20,7 +20,7 @@ from gradveil.deployment.conductor import Federation
 from gradveil.deployment.local import local
 from gradveil.deployment.policy import Policy
 from gradveil.engines.flower import credentials, processes
-from gradveil.engines.flower.commands import NodePlaces
+from gradveil.engines.flower.commands import SuperNodeConfig
 from gradveil.engines.vectorized import Vectorized
 from gradveil.federation import server
 from gradveil.federation.engine import Population
@@ -252,12 +252,12 @@ worker.serve(sys.argv[2], (state / "superexec.secret").read_bytes(), handle)
 
 def test_a_node_that_answers_nonsense_or_late_is_named_each_time_and_never_heard(federation, plan, tmp_path):
     folder = laid_out(replace(plan, rounds=6), tmp_path / "run", deadline=25.0)
-    places = federation.nodes["site-2"]
-    federation.crew.start("site-2-worker", [sys.executable, "-c", ROGUE, str(places.state), places.address])
+    config = federation.nodes["site-2"]
+    federation.crew.start("site-2-worker", [sys.executable, "-c", ROGUE, str(config.state), config.address])
     try:
         said = [line.nodes.missing["site-2"] for line in lines_of(federation, folder)]
     finally:
-        federation.crew.start("site-2-worker", places.worker())
+        federation.crew.start("site-2-worker", config.worker())
     for text, expected in zip(
         said, ("not finite", "shape", "shape", "float64", "Flower error", "no reply within 25 s"), strict=True
     ):
@@ -284,7 +284,7 @@ def test_nodes_without_a_registered_key_the_right_ca_or_tls_are_refused_and_told
     processes.write_secret(tmp_path / "superexec.secret")
 
     def supernode(ca, key):
-        return NodePlaces(ca, key, tmp_path, federation.server.address, processes.free_port()).supernode()
+        return SuperNodeConfig(ca, key, tmp_path, federation.server.address, processes.free_port()).supernode()
 
     stranger, strange_ca = tmp_path / "other" / "stranger.key", tmp_path / "other" / credentials.CA
     keyless = supernode(good.ca, stranger)

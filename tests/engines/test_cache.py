@@ -23,8 +23,8 @@ def test_programs_are_let_go_when_they_are_too_many_and_work_again_afterwards():
     kept = compiled(range(40))
     many = maps()
     assert many > before + 40
-    assert not cache.let_go_of_programs(limit=many + 1000)
-    assert cache.let_go_of_programs(limit=many - 1)
+    assert not cache.drop_programs_if_many(limit=many + 1000)
+    assert cache.drop_programs_if_many(limit=many - 1)
     assert maps() < many
     assert float(kept[2](jnp.ones((1, 1)))[0, 0]) == pytest.approx(2 * jnp.sin(1.0))
 

@@ -20,18 +20,30 @@ from gradveil.errors import BadInput
 from gradveil.federation import client, leaks, server
 from gradveil.federation.client import ClientData
 from gradveil.federation.engine import Population
-from gradveil.federation.leaks import Replay, Tap, gaussian_mu, noise, read, shows_singles
+from gradveil.federation.leaks import Tap, gaussian_mu, noise, read, shows_singles
 from gradveil.federation.messages import ClientSpec, task_for
 from gradveil.federation.plan import Plan
+from gradveil.federation.replay import Replay
 from gradveil.federation.rounds import cohort_of, rounds
 from gradveil.keys import Keys
-from gradveil.methods import ADACLIP, FED_ALPHA_CDP, FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, NON_PRIVATE, QUANTILE
+from gradveil.methods import (
+    ADACLIP,
+    FED_ALPHA_CDP,
+    FED_CDP,
+    FED_SDP,
+    FED_SDP_CLIENT,
+    FED_SLACK,
+    METHODS,
+    NON_PRIVATE,
+    QUANTILE,
+)
 from gradveil.privacy.adaptive import AdaClip, Quantile
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.prune import Keep
 from gradveil.privacy.schedule import Constant, Linear, Per
 from gradveil.privacy.sensitivity import Fixed, L2MaxAsCoded
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 
 SHAPE, CLASSES = (12, 12, 1), 8
@@ -118,7 +130,7 @@ def begun(plan):
     """The state before round 1 with what an adaptive clip may have learned; AdaClip's differs by coordinate."""
     state = start(plan)._replace(round=1)
     rng = np.random.default_rng(3)
-    if isinstance(plan.method.clip, Quantile):
+    if isinstance(plan.method.clip, Quantile | Slack):
         return state._replace(clip_state=state.clip_state * 0.8)
     if isinstance(plan.method.clip, AdaClip):
         mean, spread, width = state.clip_state
@@ -173,7 +185,7 @@ def clipped(method, unit, clip_state):
             return [shrink(a, joint, c) for a in unit]
         case OwnNorm(low, high):
             return [shrink(a, size, min(max(*each, low), high)) for a, size in zip(unit, each, strict=True)]
-        case Quantile():
+        case Quantile() | Slack():
             return [shrink(a, joint, float(clip_state)) for a in unit]
         case AdaClip(radius):
             m, b = ([np.asarray(a, np.float64) for a in part] for part in (clip_state[0], clip_state[2]))
@@ -216,7 +228,7 @@ def faint(method):
     match method.clip:
         case OwnNorm():
             changes |= {"clip": OwnNorm(high=tight), "sensitivity": L2MaxAsCoded(high=tight)}
-        case PerLayer() | Quantile() | AdaClip():
+        case PerLayer() | Quantile() | AdaClip() | Slack():
             changes["clip"] = type(method.clip)(tight)
     return replace(method, **changes)
 
@@ -433,11 +445,11 @@ def test_the_clips_of_that_comparison_are_felt(name):
 
 
 @pytest.mark.parametrize("name", PRUNED)
-def test_what_was_pruned_shows_as_zeros_and_is_not_replayed(name):
+def test_what_was_pruned_shows_as_zeros_and_what_was_kept_is_replayed(name):
     plan = plan_of(replace(METHODS[name].value, clip=Unclipped(), sensitivity=Fixed(0.0), noise=Constant(0.0)))
     most = getattr(plan.method.prune, "bound", math.inf) / (RATE * STEPS)
     seen, whole = taken(plan, SENT), flat(by_hand(plan, SENT))
-    close(replayed(plan, SENT), whole)
+    close(replayed(plan, SENT), np.clip(whole, -most, most))
     shown = flat(seen.gradient)
     kept = shown != 0
     np.testing.assert_allclose(shown[kept], np.clip(whole, -most, most)[kept], rtol=1e-4, atol=2e-6)
@@ -481,6 +493,7 @@ MEASURED = {
     "mean-sent": (MEAN, SENT, 0, 24 / math.sqrt(3)),
     "each-arriving": (EACH, ARRIVES, 0, 24 / 2 / math.sqrt(3)),
     "quantile": (QUANTILE, USED, 0, 24 * 0.8 / 4),
+    "slack": (FED_SLACK, USED, 0, 24 * 0.8 / 4),
     "by-step": (replace(FED_CDP, noise=BY_STEP), USED, 0, (8 - 12 / 9) * 4 / 4),
     "by-step-sent": (replace(FED_CDP, noise=BY_STEP), SENT, 0, math.hypot(*(8 - 4 * u / 9 for u in (3, 4, 5))) / 3),
     "by-step-server": (replace(FED_SDP, noise=BY_STEP), ARRIVES, 0, (8 - 12 / 9) * 4 / 0.3),
@@ -535,6 +548,8 @@ NOISED = {
     "fed-alpha-cdp-sigma": "012?",
     "quantile": "012",
     "adaclip": "012",
+    "fed-slack": "012",
+    "fed-sum": "012",
     "dssgd": "",
     "pruning": "",
     "random-noise": "01",
@@ -586,6 +601,7 @@ MU = {
     "fixed-sensitivity": (replace(FLAT, sensitivity=Fixed(2.0)), {}, USED, 2 / 6),
     "decay": (replace(FLAT, noise=Linear(start=9.0, end=3.0)), {}, USED, 1 / 7),
     "quantile": (QUANTILE, {}, USED, 1 / 6),
+    "slack": (FED_SLACK, {}, USED, 1 / 6),
     "adaclip": (ADACLIP, {}, SENT, 1 / 6),
     "server": (FED_SDP, {}, ARRIVES, ROOT / 6),
     "update": (FED_SDP_CLIENT, {}, SENT, ROOT / 6),

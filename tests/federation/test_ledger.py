@@ -41,6 +41,8 @@ EXPECTED = {
     "fed-alpha-cdp-sigma": ("example", 2, 0.0, 3, 100, 0.0, True),
     "quantile": ("example", 2, 1.0, 1, 100, 6.0, False),
     "adaclip": ("example", 2, 1.0, 1, 100, 6.0, False),
+    "fed-slack": ("example", 2, 1.0, 1, 100, 6.0, False),
+    "fed-sum": ("example", 2, 1.0, 1, 100, 17.0, False),
     "dssgd": ("client", 1, INF, 1, 1, 0.0, False),
     "pruning": ("client", 1, INF, 1, 1, 0.0, False),
     "random-noise": ("client", 1, INF, 1, 1, 0.0, False),
@@ -68,14 +70,16 @@ def test_only_sound_methods_have_a_finite_guarantee_and_only_against_whom_they_n
     setting = plan(METHODS[name].value, clients=100, rounds=2, local_steps=3)
     held = Ledger(tuple(r for t in range(2) for r in releases(setting, t, LAYERS, 1)), 2)
     finite = {threat for threat in THREATS if account(held, 1e-5, "add-remove", threat).finite}
-    inside = {"server", "type2-secret", "type2-known", "client-server", "client-central"}
+    inside = {"aggregate", "server", "type2-secret", "type2-known", "client-server", "client-central"}
     central = {"central", "central-visible"}
     expected = {
         "fed-sdp": central | {"client-central"},
-        "fed-sdp-client": central | {"client-central", "server", "client-server"},
-        "dssgd-noisy": central | {"client-central", "server", "client-server"},
+        "fed-sdp-client": central | {"client-central", "aggregate", "server", "client-server"},
+        "dssgd-noisy": central | {"client-central", "aggregate", "server", "client-server"},
         "fed-cdp": central | inside,
         "adaclip": central | inside,
+        "fed-slack": central | inside,
+        "fed-sum": central | inside,
         "quantile": central,
     }
     assert finite == expected.get(name, set())

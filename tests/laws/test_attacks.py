@@ -10,6 +10,7 @@ import pytest
 
 from gradveil.attacks.analytic import Analytic
 from gradveil.attacks.attack import Reconstruction, Trajectory, mount
+from gradveil.attacks.exact import Exact
 from gradveil.attacks.labels import Counts, Granted, Joint, MatchedFilter, RowSums
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage
@@ -30,7 +31,9 @@ EXAMPLES = {
     "idlg": {},
     "cpl": {},
     "gradinv": {"iterations": 600},
+    "gradinv-layers": {"iterations": 600},
     "analytic": {},
+    "exact": {},
     "map": {},
     "unrolled": {},
     "table": {},
@@ -146,7 +149,7 @@ def test_a_linear_model_without_noise_gives_its_example_away(name):
     errors = np.array([error(found, row) for found, row in zip(founds(name), ROWS, strict=True)])
     labels = [found.labels.tolist() for found in founds(name)] == LABELS[:, None]
     match small(name):
-        case Analytic():
+        case Analytic() | Exact():
             assert labels.all()
             assert errors.max() < 1e-4
         case Learned():  # it only interpolates between public examples
@@ -211,12 +214,16 @@ def test_a_victim_that_gives_no_number_is_restarted_and_disturbs_no_other(name):
 def test_a_batch_that_gives_no_number_disturbs_no_other(labels):
     stage = replace(STAGE, batch=3)
     good = leak_of(victims()[0].readings[0].gradient, stage)
-    bad, other = mount(Analytic(labels=labels), [spoiled(good), good], seed=0)
-    assert not bad.finite
-    assert other.finite
+    for attack in (Analytic(labels=labels), Exact(labels=labels)):
+        bad, other = mount(attack, [spoiled(good), good], seed=0)
+        assert not bad.finite
+        assert other.finite
 
 
-@pytest.mark.parametrize("name", [n for n in MATCHING if isinstance(ATTACKS[n].value.optimizer, Lbfgs)])
+KEEPS_THE_BEST = [n for n in MATCHING if getattr(ATTACKS[n].value.optimizer, "best", True)]
+
+
+@pytest.mark.parametrize("name", KEEPS_THE_BEST)
 def test_the_loss_of_a_snapshot_is_never_above_that_of_the_one_before(name):
     for found in founds(name):
         assert found.loss[0] == np.inf  # nothing was evaluated yet

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gradveil.errors import BadInput
 from gradveil.privacy.adaptive import CLIPS, AdaClip, Quantile
 from gradveil.privacy.clip import Flat, NormStats, OwnNorm, PerLayer, Unclipped
+from gradveil.privacy.slack import Slack, slots_of
 from gradveil.tree import layer_norms, norms, weigh, weighted_sum
 
 EXAMPLES = {
@@ -18,6 +19,7 @@ EXAMPLES = {
     Flat: (Flat(4.0), Flat(1e-3)),
     OwnNorm: (OwnNorm(), OwnNorm(low=0.5, high=0.5)),
     Quantile: (Quantile(4.0), Quantile(0.01, gamma=0.9, eta=1.0, count_noise=0.0)),
+    Slack: (Slack(4.0), Slack(0.5, high=2.0, per_layer=True, slots=7)),
     AdaClip: (AdaClip(), AdaClip(radius=2.0, beta1=0.0, beta2=0.5, low=0.1, high=10.0)),
 }
 ALL = pytest.mark.parametrize("clip", [c for examples in EXAMPLES.values() for c in examples], ids=repr)
@@ -41,11 +43,13 @@ def clipped(clip, units, clip_state):
 
 
 def crossing(clip, units, clip_state):
-    """One crossing as the surface does it, without noise: facts and released mean."""
+    """One crossing as the surface does it, without noise: facts, and the released mean or that of the slots."""
     n = jax.tree.leaves(units)[0].shape[0]
     _, before, scales = clipped(clip, units, clip_state)
     mean = weighted_sum(scales / n, clip.transform(units, clip_state))
-    return NormStats(before, before * scales, norms(mean), jnp.ones(n)), clip.inverse(mean, clip_state)
+    slots = slots_of(clip, before, clip_state)
+    known = jnp.mean(slots, axis=0) if isinstance(clip, Slack) else clip.inverse(mean, clip_state)
+    return NormStats(before, before * scales, norms(mean), jnp.ones(n)), known
 
 
 def memories(clip):
@@ -185,6 +189,16 @@ def test_a_note_ignores_masked_slots(clip):
         (lambda: Quantile(1.0, gamma=1.0), "gamma"),
         (lambda: Quantile(1.0, eta=0.0), "eta"),
         (lambda: Quantile(1.0, count_noise=-0.1), "count_noise"),
+        (lambda: Slack(0.0), "c"),
+        (lambda: Slack(1.0, low=2.0), "low"),
+        (lambda: Slack(1.0, high=0.5), "high"),
+        (lambda: Slack(1.0, high=float("inf")), "high"),
+        (lambda: Slack(1.0, unused=0.0), "unused"),
+        (lambda: Slack(1.0, unused=0.75, slots=2), "unused"),
+        (lambda: Slack(1.0, slots=0), "slots"),
+        (lambda: Slack(1.0, slots=33), "slots"),
+        (lambda: Slack(1.0, eta=0.0), "eta"),
+        (lambda: Slack(1.0, drift=-1.0), "drift"),
         (lambda: AdaClip(radius=0.0), "radius"),
         (lambda: AdaClip(beta1=1.0), "beta1"),
         (lambda: AdaClip(beta2=-0.1), "beta2"),

@@ -17,7 +17,7 @@ import gradveil
 from gradveil import keys
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.partition import Iid
-from gradveil.data.sampling import CohortSampling, Poisson, WithReplacement
+from gradveil.data.sampling import CohortSampling, Poisson, Whole, WithReplacement
 from gradveil.engines.serial import Serial
 from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
@@ -27,9 +27,12 @@ from gradveil.federation.messages import task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
-from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, NON_PRIVATE
+from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP, FED_SDP_CLIENT, FED_SLACK, FED_SUM, METHODS, NON_PRIVATE
 from gradveil.models.networks import Cnn, Mlp
+from gradveil.models.preparation import NoisedMean
+from gradveil.models.regression import SoftmaxRegression
 from gradveil.privacy.draw import Draw
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 
 SHAPE, CLASSES = (12, 12, 1), 3
@@ -47,6 +50,7 @@ PLAN = Plan(
     partition=Iid(),
     seed=11,
 )
+WHOLE = {"local_steps": 1, "batch": 10, "sampling": Whole()}
 CNN = replace(PLAN, model=Cnn(4, 8))
 VARIANTS = {
     "cnn": replace(CNN, method=FED_ALPHA_CDP),
@@ -58,7 +62,15 @@ VARIANTS = {
     "each": replace(PLAN, method=replace(FED_CDP, draw=Draw.EACH)),
     "mean": replace(PLAN, method=replace(FED_CDP, draw=Draw.MEAN)),
     "each-at-server": replace(PLAN, method=replace(FED_SDP, draw=Draw.EACH)),
+    "slack-at-server": replace(PLAN, method=replace(FED_SLACK, surface=Surface.SERVER)),
+    "slack-of-updates": replace(
+        PLAN, method=replace(FED_SLACK, surface=Surface.UPDATE, clip=Slack(4.0, per_layer=True))
+    ),
+    "regression-slack": replace(PLAN, method=FED_SLACK, model=SoftmaxRegression(NoisedMean(0.2)), **WHOLE),
     "share": replace(PLAN, method=replace(FED_SDP_CLIENT, share=True)),
+    "regression": replace(PLAN, method=FED_CDP, model=SoftmaxRegression(NoisedMean(0.2)), **WHOLE),
+    "regression-gradient": replace(PLAN, method=FED_SUM, model=SoftmaxRegression(), **WHOLE),
+    "regression-poisson": replace(PLAN, method=FED_CDP, model=SoftmaxRegression(), sampling=Poisson()),
 }
 PLANS = {name: replace(PLAN, method=entry.value) for name, entry in METHODS.items()} | VARIANTS
 EVERY = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -116,8 +128,10 @@ def test_a_round_is_the_round_of_the_serial_engine(plan):
     population, state, task = begin(plan)
     reports = [engine(plan, population).train(task, cohort_of(plan)) for engine in (Serial, Vectorized)]
     (slow, _), (fast, _) = (server.absorb(plan, task, state, r) for r in reports)
-    for one, other, before in zip(*(leaves(s.params) for s in (slow, fast, state)), strict=True):
-        assert not np.array_equal(one, before)
+    params = list(zip(*(leaves(s.params) for s in (slow, fast, state)), strict=True))
+    moved = [not np.array_equal(one, before) for one, _, before in params]
+    assert moved == [i == 0 or not plan.preparation for i in range(len(params))]  # a preparation moves its own part
+    for one, other, _ in params:
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5 * np.abs(one).max())
     for one, other in zip(leaves(slow.clip_state), leaves(fast.clip_state), strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-6)
@@ -202,6 +216,7 @@ def test_every_client_and_every_step_draws_noise_of_its_own():
     np.testing.assert_allclose(each.std(axis=1), expected, rtol=0.1)
 
 
+@pytest.mark.slow
 def test_the_number_of_devices_does_not_change_a_bit():
     source = str(Path(gradveil.__file__).parents[1])
     shared = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"} | {"PYTHONPATH": source}

@@ -21,11 +21,12 @@ from gradveil.privacy.prune import PRUNES
 from gradveil.privacy.sanitize import cross
 from gradveil.privacy.schedule import SCHEDULES, Constant, Linear
 from gradveil.privacy.sensitivity import SENSITIVITIES, ClipBound, Fixed, L2Max, L2MaxAsCoded, L2MaxOfMean
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 
 CONTRACT = (
     *("non-private", "fed-sdp", "fed-sdp-client", "fed-cdp", "fed-alpha-cdp", "fed-alpha-cdp-sigma"),
-    *("quantile", "adaclip", "dssgd", "pruning", "random-noise"),
+    *("quantile", "adaclip", "fed-slack", "fed-sum", "dssgd", "pruning", "random-noise"),
 )
 ALL = pytest.mark.parametrize("method", [e.value for e in METHODS.values()], ids=list(METHODS))
 
@@ -139,7 +140,8 @@ def test_no_other_method_is_idle():
         ({"sensitivity": L2MaxAsCoded(), "clip": PerLayer(4.0), "noise": Constant(1.0)}, "OwnNorm"),
         ({"clip": AdaClip(), "sensitivity": L2Max(), "noise": Constant(1.0)}, "whitened"),
         ({"clip": AdaClip(), "sensitivity": L2MaxOfMean(), "noise": Constant(1.0)}, "whitened"),
-        ({"share": True, "surface": Surface.EXAMPLE}, "share"),
+        ({"clip": Slack(4.0), "sensitivity": Fixed(4.0), "noise": Constant(1.0)}, "ClipBound"),
+        ({"clip": Slack(4.0), "sensitivity": L2Max(), "noise": Constant(1.0)}, "ClipBound"),
         ({"share": True, "surface": Surface.SERVER}, "share"),
     ],
 )

@@ -10,12 +10,18 @@ import pytest
 from gradveil.errors import BadInput
 from gradveil.models.convolution import patches, pool
 from gradveil.models.networks import MODELS, AttackNet, Cnn, Mlp
+from gradveil.models.preparation import NoisedMean, NoisedSecondMoment
+from gradveil.models.regression import SoftmaxRegression
 from gradveil.tree import size
 
 EXAMPLES = {
     Cnn: ((Cnn(8, 4), (12, 12, 1)), (Cnn(3, 5), (11, 14, 2))),
     Mlp: ((Mlp(), (105,)), (Mlp((7,), bias=True), (4, 4, 1))),
     AttackNet: ((AttackNet(), (8, 8, 1)),),
+    SoftmaxRegression: (
+        (SoftmaxRegression(), (105,)),
+        (SoftmaxRegression(NoisedMean(0.2), NoisedSecondMoment(0.5)), (4, 4, 1)),
+    ),
 }
 PAIRS = [pair for pairs in EXAMPLES.values() for pair in pairs]
 ALL = pytest.mark.parametrize(("model", "shape"), PAIRS, ids=[f"{m!r}-{s}" for m, s in PAIRS])
@@ -51,7 +57,8 @@ def test_it_gives_one_logit_a_class_and_is_pure(model, shape):
     assert logits.shape == (7,)
     assert np.isfinite(logits).all()
     np.testing.assert_array_equal(logits, logits_of(KEY))
-    assert not np.array_equal(logits, logits_of(jax.random.key(4)))
+    drawn = not isinstance(model, SoftmaxRegression)  # it starts from zero
+    assert np.array_equal(logits, logits_of(jax.random.key(4))) != drawn
 
 
 @ALL
@@ -74,6 +81,8 @@ def test_it_is_compared_and_hashed_by_value(model, shape):
         (Mlp(), (105,), 2, 123_200),
         (Mlp(), (30,), 2, 78_200),
         (Mlp((600, 100), bias=True), (105,), 2, 123_200 + 702),
+        (SoftmaxRegression(), (105,), 2, 212),
+        (SoftmaxRegression(NoisedMean(0.2), NoisedSecondMoment(0.5)), (5, 4, 1), 3, 20 + 400 + 63),
     ],
 )
 def test_it_has_the_documented_number_of_parameters(model, shape, classes, count):

@@ -57,6 +57,18 @@ def test_a_rule_can_be_compiled_and_mapped_over_a_lot(prune):
         np.testing.assert_array_equal(flat([a[j] for a in mapped]), flat(alone))
 
 
+@ALL
+def test_the_law_of_a_rule_is_what_many_draws_of_it_show(prune):
+    before, keys = unit(), jax.random.split(KEY, 2000)
+    value, share = map(flat, prune.law(before))
+    drawn = np.stack(
+        [np.ravel(a) for a in jax.vmap(lambda k: jnp.concatenate([jnp.ravel(a) for a in prune(before, k)]))(keys)]
+    )
+    kept = drawn != 0
+    assert (np.abs(kept.mean(axis=0) - share) <= 5 * np.sqrt(share * (1 - share) / 2000)).all()
+    np.testing.assert_array_equal(drawn[kept], np.broadcast_to(value, drawn.shape)[kept])
+
+
 def test_keep_keeps_everything():
     np.testing.assert_array_equal(flat(Keep()(unit(), KEY)), flat(unit()))
 

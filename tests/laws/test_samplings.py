@@ -6,10 +6,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gradveil.data.sampling import OVERFLOW, SAMPLINGS, CohortSampling, FixedPass, Poisson, WithReplacement, flips
+from gradveil.data.sampling import (
+    OVERFLOW,
+    SAMPLINGS,
+    CohortSampling,
+    FixedPass,
+    Poisson,
+    Whole,
+    WithReplacement,
+    flips,
+)
 from gradveil.errors import BadInput
 
-EXAMPLES = {FixedPass: FixedPass(), Poisson: Poisson(), WithReplacement: WithReplacement()}
+EXAMPLES = {FixedPass: FixedPass(), Poisson: Poisson(), WithReplacement: WithReplacement(), Whole: Whole()}
 ALL = pytest.mark.parametrize("sampling", EXAMPLES.values(), ids=repr)
 SIZES = [(40, 5), (6, 6), (1, 1)]
 MANY = 4000

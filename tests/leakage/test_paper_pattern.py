@@ -40,9 +40,10 @@ def scene(mnist, method, surface, view="released"):
     return scenes.fresh(plan, mnist, Tap(surface, view, surface is Surface.EXAMPLE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", HIDES)
 def test_a_method_hides_gradients_where_the_paper_says_and_nowhere_else(mnist, method):
-    found = {s: attack(scene(mnist, method, s), SMALL, victims=1, beside=False).record for s in Surface}
+    found = {s: attack(scene(mnist, method, s), SMALL, victims=1, identify=False).record for s in Surface}
     open_to_attack = {s for s, record in found.items() if record.success_rate == 1}
     assert open_to_attack == set(Surface) - HIDES[method]
     for surface in HIDES[method]:
@@ -54,4 +55,4 @@ def test_a_method_hides_gradients_where_the_paper_says_and_nowhere_else(mnist, m
     ("method", "surface", "view"), [("fed-sdp", Surface.SERVER, "arriving"), ("fed-cdp", Surface.EXAMPLE, "in_memory")]
 )
 def test_the_harsher_view_is_open_where_the_papers_reading_is_not(mnist, method, surface, view):
-    assert attack(scene(mnist, method, surface, view), SMALL, victims=1, beside=False).record.success_rate == 1
+    assert attack(scene(mnist, method, surface, view), SMALL, victims=1, identify=False).record.success_rate == 1

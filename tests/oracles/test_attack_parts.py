@@ -11,14 +11,17 @@ import pytest
 from scipy import optimize, special, stats
 
 from gradveil.attacks import identify
-from gradveil.attacks.distance import DISTANCES, Cosine, Likelihood, SquaredL2
-from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, RowSums, Sign, beliefs, likelihood
+from gradveil.attacks.class_mix import beliefs, likelihood
+from gradveil.attacks.distance import DISTANCES, Cosine, LayerwiseCosine, Likelihood, SquaredL2
+from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, RowSums, Sign, listed
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage, fused, merged, noise_std
+from gradveil.attacks.lineup import lineup
+from gradveil.attacks.metrics import overlap
 from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.prior import PRIORS, Box, Gaussian, Levels, TotalVariation
 from gradveil.attacks.public_stats import PublicStats, compute
-from gradveil.attacks.score import Truth, identified
+from gradveil.attacks.score import Truth
 from gradveil.attacks.start import STARTS, ClassMean, ConstantStart, Normal, Tiles, Uniform
 from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
@@ -282,6 +285,30 @@ def test_a_reading_without_noise_is_given_a_thousandth_of_its_size_as_noise():
     assert -float(likelihood(READ, GUESSED, quiet)) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("weights", [EVERY, SOME], ids=["every", "some"])
+def test_layerwise_angles_are_averaged_and_a_layer_of_which_nothing_was_read_counts_as_matched(weights):
+    layers = [[np.asarray(a).ravel() for a in jax.tree.leaves(t)] for t in (READ, GUESSED, weights)]
+    angles = []
+    for y, g, w in zip(*layers, strict=True):
+        y, g = y[w > 0].astype(float), g[w > 0].astype(float)
+        angles.append(1 - y @ g / np.linalg.norm(y) / np.linalg.norm(g) if y.any() else 0.0)
+    assert float(LayerwiseCosine()(READ, GUESSED, STD, weights)) == pytest.approx(np.mean(angles), rel=1e-5)
+
+
+def test_signed_adam_that_keeps_its_best_shows_the_smallest_loss_it_saw():
+    optimizer, n = SignedAdam(0.3, best=True), 16
+    moved, seen = optimizer.begin(jnp.sum, jnp.array([1.0, -0.4]), n), []
+    for _ in range(n):
+        at = np.asarray(moved.z, np.float64)
+        seen.append((float(np.sum(at**2)), at))
+        moved = optimizer.advance(lambda z: jnp.sum(jnp.square(z)), moved, n, 0.0)
+        loss, z = min(seen, key=lambda pair: pair[0])
+        shown, at_loss = optimizer.shown(moved)
+        np.testing.assert_allclose(shown, z, rtol=1e-6)
+        assert float(at_loss) == pytest.approx(loss, rel=1e-5)
+    assert loss < seen[-1][0]
+
+
 # Priors
 
 
@@ -488,6 +515,38 @@ def test_labels_are_counted_through_a_mechanism_with_a_centre(rule):
         np.testing.assert_array_equal(np.sort(rule(leak, 3)), np.sort(y))
 
 
+@cache
+def lopsided():
+    """Victims of whom seven in ten are of the first class, as are public examples: batches of one and of eight."""
+    random = np.random.default_rng(4)
+
+    def drawn(n, seed):
+        x, y = pictures(4 * n, seed)
+        chosen = np.concatenate([np.flatnonzero(y == c)[: int(share * n)] for c, share in enumerate((0.7, 0.2, 0.1))])
+        chosen = random.permutation(chosen)
+        return x[chosen], y[chosen]
+
+    return drawn(160, 11), Public(*drawn(200, 12))
+
+
+@pytest.mark.parametrize("std", [0.3, 1.0, 4.0, 30.0])
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize("rule", [Counts(), MatchedFilter()], ids=repr)
+def test_labels_are_never_told_worse_than_by_the_public_shares_alone(rule, batch, std):
+    (x, y), public = lopsided()
+    random, usual = np.random.default_rng(2), listed(np.array([0.7, 0.2, 0.1]), batch)
+    told, guessed = [], []
+    for start in range(0, 160, batch):
+        part = slice(start, start + batch)
+        leak = replace(leak_of(x[part], y[part], std, random), public=public)
+        told.append(overlap(rule(leak, batch), y[part], CLASSES))
+        guessed.append(overlap(usual, y[part], CLASSES))
+    differences = np.subtract(told, guessed)
+    assert differences.mean() > -2 * differences.std() / np.sqrt(len(differences)) - 1e-9
+    if std == 30:  # nothing is left of the reading
+        assert abs(differences.mean()) < 0.05
+
+
 def test_beliefs_are_the_posterior_of_classes_or_their_shares_in_a_batch():
     x, y = pictures(40, seed=5)
     quiet, loud = leaks_of(x, y)[:3], leaks_of(x, y, 2.0, np.random.default_rng(0))
@@ -498,6 +557,7 @@ def test_beliefs_are_the_posterior_of_classes_or_their_shares_in_a_batch():
     for leak in loud[:3]:
         read = flat(leak.readings[0].gradient)
         logs = np.array([stats.norm.logpdf(read, mean, 2.0).sum() for mean in means])
+        logs += np.log(np.bincount(PUBLIC.y) + 0.5)  # the public shares are what is believed beforehand
         np.testing.assert_allclose(beliefs(leak), np.exp(logs - special.logsumexp(logs)), rtol=1e-2)
     x, y = pictures(8, seed=101)
     np.testing.assert_allclose(beliefs(leak_of(x, y)), np.bincount(y, minlength=CLASSES) / 8, atol=0.06)
@@ -613,6 +673,10 @@ def test_scores_are_the_log_densities_of_all_readings_together():
         expected += [stats.norm.logpdf(flat(read.gradient), flat([a[i] for a in lot]), std).sum() for i in range(12)]
     scores = identify.log_likelihoods(leak, x[:, None], y[:, None])
     np.testing.assert_allclose(scores - scores[0], expected - expected[0], rtol=1e-3, atol=0.02)
+
+
+def identified(leak, truth, sizes, random):
+    return [trial.hit for trial in lineup(leak, truth, 0, sizes, random).values()]
 
 
 def test_the_referee_asks_for_the_true_record_among_public_ones_and_a_tie_is_a_miss():

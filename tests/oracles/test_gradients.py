@@ -7,13 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gradveil.models.gradients import batch_gradient, loss, per_example_gradients
+from gradveil.models.gradients import batch_gradient, joined, loss, per_example_gradients, trained
 from gradveil.models.networks import MODELS, AttackNet, Cnn, Mlp
+from gradveil.models.preparation import NoisedMean, NoisedSecondMoment
+from gradveil.models.regression import SoftmaxRegression
 
 EXAMPLES = {
     Cnn: ((Cnn(3, 4), (12, 11, 2)),),
     Mlp: ((Mlp((7, 5)), (9,)), (Mlp((6,), bias=True), (3, 4, 1))),
     AttackNet: ((AttackNet(), (9, 8, 1)),),
+    SoftmaxRegression: (
+        (SoftmaxRegression(), (9,)),
+        (SoftmaxRegression(NoisedMean(0.2), NoisedSecondMoment(0.5)), (3, 4, 1)),
+    ),
 }
 PAIRS = [pair for pairs in EXAMPLES.values() for pair in pairs]
 ALL = pytest.mark.parametrize(("model", "shape"), PAIRS, ids=[f"{m!r}" for m, _ in PAIRS])
@@ -34,10 +40,10 @@ def one_at_a_time(model, shape):
 
     @jax.jit
     @jax.grad
-    def gradient(p, example, label):
-        return -jnp.log(jax.nn.softmax(model.apply(p, example))[label])
+    def gradient(weights, example, label):
+        return -jnp.log(jax.nn.softmax(model.apply(joined(model, params, weights), example))[label])
 
-    return [gradient(params, x[j], y[j]) for j in range(B)]
+    return [gradient(trained(model, params), x[j], y[j]) for j in range(B)]
 
 
 def test_every_model_has_an_example():

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gradveil.attacks.labels import Granted, Joint, likelihood
+from gradveil.attacks.class_mix import likelihood
+from gradveil.attacks.labels import Granted, Joint
 from gradveil.attacks.leak import Leak, Public, Reading, Stage
 from gradveil.attacks.ordered import Ordered
 from gradveil.attacks.zoo import MAP, UNROLLED

@@ -17,6 +17,7 @@ from gradveil.privacy.method import StaticMethod, combine, split_static
 from gradveil.privacy.prune import Dssgd, Keep, Smallest
 from gradveil.privacy.sanitize import cross
 from gradveil.privacy.sensitivity import ClipBound, Fixed, L2Max, L2MaxAsCoded, L2MaxOfMean
+from gradveil.privacy.slack import Slack
 from gradveil.surface import Surface
 
 N, SHAPES = 5, ((50, 30), (1100,), (7, 10, 20))
@@ -117,7 +118,7 @@ def naive_scales(clip, norms):
         case OwnNorm(low, high):
             own = min(max(max(norms), low), high)
             return [min(1, own / n) if n else 1.0 for n in norms]
-        case Flat(c) | Quantile(c) | AdaClip(c):
+        case Flat(c) | Quantile(c) | AdaClip(c) | Slack(c):
             return [min(1, c / whole) if whole else 1.0 for _ in norms]
 
 

@@ -84,7 +84,7 @@ def test_a_job_that_cells_share_is_done_once(cache):
 def test_what_is_in_the_cache_is_not_done_again(cache):
     job = SizeJob("cancer", "classes")
     executor = driver(cache).executor
-    cache.keep(executor.key(job), {"value": 7})
+    cache.write(executor.key(job), {"value": 7})
     assert executor.run(job) == ValueRecord(7)
 
 
@@ -165,7 +165,7 @@ def test_what_was_trained_at_paper_scale_is_taken_from_the_cache_and_nothing_is_
             accuracy_error=0.02,
         )  # fmt: skip
         job = seeded(jobs["cancer, sigma = 0.5", "fed-cdp"], seed)
-        cache.keep(executor.key(job), codec.record(record))
+        cache.write(executor.key(job), codec.record(record))
     table, (filled,) = cached_at_paper_scale(executor, 3)
     assert nothing == []
     assert table.name == "noise-scale"

@@ -72,15 +72,15 @@ def test_an_attack_is_hashed_under_the_names_of_version_0_1_and_with_its_parts()
 
 
 def test_records_of_version_0_1_are_read(cache):
-    cache.keep("a", FINISHED | {"search": [[0.03, 0.5], [0.1, 0.4]], "search_rounds": 2} | PROVENANCE)
-    record = cache.find(TRAINING, "a")
+    cache.write("a", FINISHED | {"search": [[0.03, 0.5], [0.1, 0.4]], "search_rounds": 2} | PROVENANCE)
+    record = cache.read(TRAINING, "a")
     assert isinstance(record, TrainingRecord)
     assert (record.curve, record.search, record.sensitivity) == ((0.8, 0.9), ((0.03, 0.5), (0.1, 0.4)), (4.0, None))
     assert measured("accuracy", [record]).guarantee == "no finite epsilon for one example against server"
-    cache.keep("b", DIVERGED | PROVENANCE)
-    assert measured("accuracy", [cache.find(TRAINING, "b")]).value == "diverged"
-    cache.keep("c", {"per_victim": [], "success_rate": None, "candidates": []} | PROVENANCE)
-    assert cache.find(ATTACK, "c") == AttackScores(victims=(), of_ten=None)
+    cache.write("b", DIVERGED | PROVENANCE)
+    assert measured("accuracy", [cache.read(TRAINING, "b")]).value == "diverged"
+    cache.write("c", {"per_victim": [], "success_rate": None, "candidates": []} | PROVENANCE)
+    assert cache.read(ATTACK, "c") == AttackScores(victims=(), of_ten=None)
     victim = {
         "success": True,
         "rmse": 0.1,
@@ -91,14 +91,14 @@ def test_records_of_version_0_1_are_read(cache):
         "client": 7,
     }
     picked = [{"n": n, "success": rate, "bound": None} for n, rate in ((10, 0.5), (100, 0.25))]
-    cache.keep("f", {"attack": "cpl", "per_victim": [victim] * 2, "success_rate": 1.0, "candidates": picked})
-    scores = cache.find(ATTACK, "f")
+    cache.write("f", {"attack": "cpl", "per_victim": [victim] * 2, "success_rate": 1.0, "candidates": picked})
+    scores = cache.read(ATTACK, "f")
     assert [measured(name, [scores]).value for name in ("gain", "which of 10", "success")] == [0.4, 0.5, 1.0]
-    cache.keep("d", {"seconds": 0.25} | PROVENANCE)
-    assert cache.find(TimingJob(TRAINING.plan), "d") == TimingRecord(0.25)
-    cache.keep("e", {"value": "28*28"} | PROVENANCE)
-    assert cache.find(SizeJob("mnist", "features"), "e") == ValueRecord("28*28")
-    assert cache.find(TRAINING, "nothing") is None
+    cache.write("d", {"seconds": 0.25} | PROVENANCE)
+    assert cache.read(TimingJob(TRAINING.plan), "d") == TimingRecord(0.25)
+    cache.write("e", {"value": "28*28"} | PROVENANCE)
+    assert cache.read(SizeJob("mnist", "features"), "e") == ValueRecord("28*28")
+    assert cache.read(TRAINING, "nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_records_of_version_0_1_are_read(cache):
     ],
 )
 def test_a_record_that_cannot_be_read_is_refused_in_one_sentence_that_names_the_file(cache, job, stored, says):
-    cache.keep("a", stored)
+    cache.write("a", stored)
     with pytest.raises(BadInput) as refusal:
-        cache.find(job, "a")
+        cache.read(job, "a")
     assert says in str(refusal.value)
     assert str(cache.folder / "records" / "a.json") in str(refusal.value)
     assert "delete this file" in str(refusal.value)
@@ -126,14 +126,14 @@ def test_a_stored_file_that_is_no_json_is_refused_by_its_name(cache):
     path = cache.folder / "records" / "a.json"
     path.write_text("{")
     with pytest.raises(BadInput) as refusal:
-        cache.find(TRAINING, "a")
+        cache.read(TRAINING, "a")
     assert str(refusal.value).startswith(f"{str(path)!r}: is not JSON")
 
 
 def test_a_fresh_record_and_the_same_one_from_the_cache_are_equal(cache):
     executor = Executor(cache, stand_in)
     for job in (TrainingJob(SCALES["smoke"].plan("cancer", NON_PRIVATE)), SizeJob("adult", "features")):
-        assert executor.run(job) == executor.known(job) == Executor(cache, stand_in).run(job)
+        assert executor.run(job) == executor.cached(job) == Executor(cache, stand_in).run(job)
 
 
 def test_the_names_of_tables_are_known_without_importing_anything_heavy():

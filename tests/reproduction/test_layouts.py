@@ -4,7 +4,7 @@ import pytest
 
 from gradveil.reproduction.arithmetic import rounds_until_spent
 from gradveil.reproduction.cell import REASONS
-from gradveil.reproduction.interpretations import KNOWN, LARGE_BOUND, NO_CYCLE, NOISE, SMALL_BOUND, STRETCHED, why
+from gradveil.reproduction.interpretations import CAUSES, LARGE_BOUND, NO_CYCLE, NOISE, SMALL_BOUND, STRETCHED, cause_of
 from gradveil.reproduction.jobs import ExhaustionJob, dataset_of, key_of, seeded
 from gradveil.reproduction.scale import SCALES
 from gradveil.reproduction.table_names import TABLES, lay_out
@@ -54,10 +54,10 @@ def test_the_minutes_of_all_tables_stay_within_the_scale():
 def test_every_known_cause_belongs_to_a_cell():
     scale = SCALES["paper"]
     cells = {(name, *c.row, *c.column) for name in TABLES for c in lay_out(name, scale).cells}
-    assert cells >= set(KNOWN)
-    assert why("noise-decay", ("cyclic", "rounds"), ("lfw",)) == NO_CYCLE
-    assert why("noise-decay", ("linear", "rounds"), ("lfw",)) == STRETCHED
-    assert not why("noise-decay", ("linear", "accuracy"), ("lfw",))
+    assert cells >= set(CAUSES)
+    assert cause_of("noise-decay", ("cyclic", "rounds"), ("lfw",)) == NO_CYCLE
+    assert cause_of("noise-decay", ("linear", "rounds"), ("lfw",)) == STRETCHED
+    assert not cause_of("noise-decay", ("linear", "accuracy"), ("lfw",))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_every_known_cause_belongs_to_a_cell():
     ],
 )
 def test_on_cancer_the_noise_is_told_from_the_bound(table, row, column, cause):
-    assert why(table, row, column) == cause
+    assert cause_of(table, row, column) == cause
 
 
 def test_at_paper_scale_all_of_mnist_has_100_rounds_but_what_does_not_learn():

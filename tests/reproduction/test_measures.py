@@ -63,7 +63,7 @@ def attacked(hits, far=True, of_ten=None):
     victims = tuple(
         CachedVictim(success=hit, rmse=0.1, rmse_unclamped=0.7 if far else 0.5, iterations=3, gain=0.0) for hit in hits
     )
-    return AttackScores(victims=victims, of_ten=of_ten)
+    return AttackScores(victims=victims, of_ten=of_ten, trials=len(hits))
 
 
 def test_success_has_a_binomial_error_that_is_never_nothing():
@@ -78,6 +78,23 @@ def test_words_of_an_attack_are_the_papers():
     assert measured("resilient by the paper's rule", [attacked([True], far=False)]).value == "N"
     assert measured("resilient by the paper's rule", [attacked([True]), attacked([True] * 3, far=False)]).value == "N"
     assert measured("which of 10", [attacked([True])]).value is None
+
+
+def test_the_verdict_is_a_leak_of_any_seed_and_nothing_only_if_all_say_so():
+    def said(*words):
+        return measured("verdict", [replace(attacked([True]), verdict=word) for word in words]).value
+
+    assert said("nothing-found", "leaks", "too-few-victims") == "leaks"
+    assert said("nothing-found", "too-few-victims") == "too-few-victims"
+    assert said("nothing-found", "nothing-found") == "nothing-found"
+    assert said(None) is None  # a record of version 0.1
+
+
+def test_one_guess_that_ran_away_does_not_move_the_median_error():
+    victims = tuple(replace(attacked([True]).victims[0], rmse=error) for error in (0.2, 0.3, 28_638.0))
+    ours = measured("median rmse", [AttackScores(victims=victims, of_ten=None)])
+    assert (ours.value, ours.n) == (0.3, 3)
+    assert ours.error == pytest.approx(1.2533 * 1.4826 * 0.1 / math.sqrt(3))
 
 
 def test_candidates_are_pooled_over_seeds_by_their_victims():

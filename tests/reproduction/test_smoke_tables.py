@@ -116,7 +116,7 @@ def test_without_data_stand_ins_are_used_and_never_compared(tmp_path):
     from_data = [c for c in cells if c["row"][0] in ("training", "classes") and c["column"][0] in ("mnist", "lfw")]
     assert {c["reason"] for c in from_data} == {"stand-in"}
     shown = gradveil("datasets", "--scale", "smoke", "--out", tmp_path / "out", env=nowhere).stdout.split()
-    assert "synthetic examples of its shape took its place" in " ".join(shown)
+    assert "synthetic examples of the same shape were used instead" in " ".join(shown)
     settings = [c for c in cells if c["row"][0] in ("batch", "rounds")]
     assert {c["verdict"] for c in settings} == {"agrees"}
 
@@ -124,8 +124,10 @@ def test_without_data_stand_ins_are_used_and_never_compared(tmp_path):
 def test_without_stand_ins_what_has_its_data_is_filled_and_the_rest_named_in_one_sentence(tmp_path):
     nowhere = {"GRADVEIL_DATA": str(tmp_path / "none"), "GRADVEIL_CACHE": str(tmp_path / "cache")}
     proxies = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
-    unreachable = dict.fromkeys(proxies, "http://127.0.0.1:9")
-    env = {**nowhere, **unreachable, "no_proxy": "", "NO_PROXY": "", "SCIKIT_LEARN_DATA": str(tmp_path / "none")}
+    unreachable = {**dict.fromkeys(proxies, "http://127.0.0.1:9"), "no_proxy": "", "NO_PROXY": ""}
+    # npm and pip would answer from what they downloaded before, without any network.
+    forgotten = {"npm_config_cache": str(tmp_path / "npm"), "PIP_NO_CACHE_DIR": "1"}
+    env = {**nowhere, **unreachable, **forgotten, "SCIKIT_LEARN_DATA": str(tmp_path / "none")}
     done = gradveil("datasets", "--scale", "desk", "--out", tmp_path / "out", "--json", env=env)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1

@@ -284,7 +284,7 @@ def test_the_page_lists_exactly_the_cells_that_differ():
     last = text.partition("## Cells that do not reproduce, and why\n")[2]
     assert last.strip().splitlines() == [
         "- table 2: MNIST / Fed-CDP / T = 10: ours 0.500 ±0.010 sd=0.020 n=2, the paper 0.96",
-        "- table 2: MNIST / Fed-SDP / T = 3: ours N, the paper Y. Reading: the noise is that of the text",
+        "- table 2: MNIST / Fed-SDP / T = 3: ours N, the paper Y. Interpretation: the noise is that of the text",
         "- table 9: x / y: ours 4, the paper 3",
     ]
 

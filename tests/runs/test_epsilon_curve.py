@@ -12,7 +12,7 @@ from gradveil.federation.plan import Plan
 from gradveil.methods import METHODS
 from gradveil.models.networks import Mlp
 from gradveil.runs.budget import Budget
-from gradveil.runs.epsilon_curve import course
+from gradveil.runs.epsilon_curve import epsilon_curves
 from gradveil.runs.run_records import RoundLine
 
 ROUNDS = 12
@@ -27,7 +27,7 @@ def told(plan, budget):
     """Account a run in which the busiest client takes part in every second round."""
     lines = [line(t, float(plan.sigmas()[t].mean())) for t in range(plan.rounds)]
     held = budget.all_guarantees(plan.rounds, lines[-1].max_participations)
-    return lines, held, course(budget, lines, held)
+    return lines, held, epsilon_curves(budget, lines, held)
 
 
 @pytest.fixture
@@ -71,4 +71,4 @@ def test_a_method_without_a_guarantee_has_no_sound_curve(made):
 
 def test_a_run_of_no_rounds_has_no_curve(made):
     _, budget = made("non-private")
-    assert codec.record(course(budget, [], [])) == {"sound": [], "as_the_paper_accounts": {"rounds": []}}
+    assert codec.record(epsilon_curves(budget, [], [])) == {"sound": [], "as_the_paper_accounts": {"rounds": []}}

@@ -39,9 +39,9 @@ KEYS = {
     "attack-record": (
         "dataset method attack surface view setting network round batch local_steps readings told_labels sigma rule "
         "rule_meaning seed victims settings settings_sha256 success_rate mean_rmse mean_mse mean_rmse_unclamped "
-        "mean_psnr mean_ssim prior_rmse class_mean_rmse gain gain_ci resilient resilient_by_the_papers_rule "
-        "mean_iterations mean_evaluations label_accuracy label_prior identification feature_accuracy feature_baseline "
-        "diverged per_victim labels candidates seconds"
+        "mean_psnr mean_ssim prior_rmse class_mean_rmse gain gain_ci verdict resilient "
+        "resilient_by_the_papers_rule mean_iterations mean_evaluations label_accuracy label_prior identification "
+        "feature_accuracy feature_baseline diverged per_victim labels candidates seconds"
     ),
 }
 """The keys of each file, in their order: other programs read them, so they stay."""

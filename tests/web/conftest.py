@@ -34,8 +34,8 @@ def trained(tmp_path_factory):
     """A folder with two runs, made once."""
     root = tmp_path_factory.mktemp("runs")
     flags = [part for key, value in SMALL.items() for part in (f"--{key}", value)]
-    for name in ("one", "two"):
-        assert main(["run", *flags, "--attack", "--json", "--out", str(root / name)]) == 0
+    for seed, name in enumerate(("one", "two")):
+        assert main(["run", *flags, "--seed", str(seed), "--attack", "--json", "--out", str(root / name)]) == 0
     return root
 
 

@@ -156,6 +156,7 @@ def damage(pick, folder):
     return f"{path.name} {how}"
 
 
+@pytest.mark.slow
 def test_damaged_runs_are_told_of_in_one_sentence_and_hide_no_other(trained, client, tmp_path):
     pick = random.Random(SEED)
     refused = 0
@@ -189,7 +190,10 @@ def test_a_damaged_record_of_a_process_means_that_none_is_running(trained, clien
     for odd in ("x", "", "9" * 30, "9" * 10, "1 2"):
         (tmp_path / ".one.process").write_text(odd)
         answer = post(client(tmp_path), "/api/runs/one/stop", {})
-        assert (answer.status_code, answer.json()["error"]) == (400, "it is not running, or was started elsewhere")
+        assert (answer.status_code, answer.json()["error"]) == (
+            400,
+            "the run 'one' is not running, or was not started from this page",
+        )
 
 
 def test_a_run_whose_name_is_no_text_is_listed_and_breaks_no_page(trained, client, tmp_path):

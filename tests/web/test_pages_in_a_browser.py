@@ -194,7 +194,7 @@ def test_the_lab_rebuilds_a_bare_digit_before_ones_eyes(driver, address):
     driver.find_element(By.CSS_SELECTOR, "#lab button[type=submit]").click()
     until(driver, lambda d: d.find_element(By.ID, "lab-shows").is_displayed(), 180)
     first = driver.find_element(By.ID, "lab-frame").get_attribute("src")
-    until(driver, lambda d: text(d, "lab-says").startswith("Rebuilt with an error of"), 60)
+    until(driver, lambda d: text(d, "lab-says").startswith("Reconstructed with an error of"), 60)
     assert driver.find_element(By.ID, "lab-frame").get_attribute("src") != first
     assert "nearer than" in text(driver, "lab-says")
     assert "no nearer" not in text(driver, "lab-says")

@@ -82,13 +82,13 @@ def test_every_file_that_a_report_shows_is_in_its_digest(root):
 
 def test_what_is_kept_is_bounded(root):
     runs = Runs(root)
-    kept = ReportPages(runs, kept=1)
-    first, second = kept.key(["one"]), kept.key(["two"])
-    kept.make(first)
-    assert kept.kept(first) is not None
-    kept.make(second)
-    assert kept.kept(first) is None
-    assert kept.kept(second) is not None
+    pages = ReportPages(runs, limit=1)
+    first, second = pages.key(["one"]), pages.key(["two"])
+    pages.make(first)
+    assert pages.cached(first) is not None
+    pages.make(second)
+    assert pages.cached(first) is None
+    assert pages.cached(second) is not None
 
 
 def test_requests_for_one_report_at_the_same_time_make_it_once(client, root, made):
@@ -109,6 +109,7 @@ def test_at_most_twelve_runs_are_compared_and_the_sentence_says_so(client, root,
     assert made == []
 
 
+@pytest.mark.slow
 def test_twelve_runs_can_be_compared(client, root, made):
     names = [f"r{i}" for i in range(MOST_COMPARED)]
     for name in names:
@@ -134,7 +135,7 @@ def test_a_full_queue_is_refused_and_what_was_taken_in_is_done():
 
         taken = [asyncio.create_task(workers.do(i, job(i), stays)) for i in range(3)]
         await asyncio.sleep(0)
-        with pytest.raises(Overloaded, match="too much is asked for at once"):
+        with pytest.raises(Overloaded, match="the server is busy"):
             await workers.do(3, job(3), stays)
         joined = asyncio.create_task(workers.do(2, job(2), stays))  # who asks for the same is no more work
         await asyncio.sleep(0)
@@ -203,9 +204,7 @@ def test_reports_beyond_the_queue_get_one_sentence_and_503(client, root, monkeyp
             refused = [answer for answer in wait_for_refusals(pending, 30 - 18) if answer.status_code == 503]
         finally:
             gate.set()
-        assert {answer.text for answer in refused} == {
-            "too much is asked for at once: try again when some of it is done\n"
-        }
+        assert {answer.text for answer in refused} == {"the server is busy: try again later\n"}
         assert sorted(p.result().status_code for p in pending) == [422] * 18 + [503] * 12
 
 

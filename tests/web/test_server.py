@@ -161,6 +161,7 @@ def wait_until(holds, seconds=120):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_a_run_is_a_process_of_its_own_that_can_be_stopped_and_taken_up(tmp_path, client, post, small):
     asked = client(tmp_path)
     long = small | {"rounds": "4000", "name": "long"}
@@ -173,7 +174,10 @@ def test_a_run_is_a_process_of_its_own_that_can_be_stopped_and_taken_up(tmp_path
     wait_for(other, "long", "stopped")
     done = len(store.read_metrics(tmp_path / "long"))
     assert 0 < done < 4000
-    assert post(other, "/api/runs/long/stop", {}).json()["error"] == "it is not running, or was started elsewhere"
+    assert (
+        post(other, "/api/runs/long/stop", {}).json()["error"]
+        == "the run 'long' is not running, or was not started from this page"
+    )
     assert post(other, "/api/runs/long/resume", {}).status_code == 200
     wait_for(other, "long", "running")
     wait_until(lambda: len(store.read_metrics(tmp_path / "long")) > done)
@@ -191,6 +195,7 @@ def test_a_run_that_fails_later_says_why_on_its_page_and_as_data(tmp_path, clien
     assert (told["doing"], "the run diverged" in told["refused"]) == ("ended", True)
 
 
+@pytest.mark.slow
 def test_a_page_starts_attacks_and_reports_like_the_command_line(tmp_path, trained, client, post, small):
     asked = client(tmp_path)
     assert post(asked, "/api/runs", small | {"attack": "on", "name": "one"}).status_code == 200

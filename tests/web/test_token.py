@@ -140,6 +140,7 @@ def test_another_user_of_this_machine_cannot_read_or_change_anything(served, tra
     assert sorted(path.name for path in trained.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_a_token_from_a_file_or_the_environment_is_not_printed_and_one_from_an_option_is_warned_of(served, trained):
     for options, environment in (([], {"GRADVEIL_TOKEN": TOKEN}), (["--token", TOKEN], {})):
         with served(trained, *options, environment=environment) as (server, port, address):
@@ -150,6 +151,7 @@ def test_a_token_from_a_file_or_the_environment_is_not_printed_and_one_from_an_o
                 assert "can be read by every user of this machine" in server.stderr.readline()
 
 
+@pytest.mark.slow
 def test_a_run_that_the_page_starts_does_not_inherit_the_token(served, tmp_path, small):
     with served(tmp_path, environment={"GRADVEIL_TOKEN": TOKEN}) as (_, port, _):
         cookie = enter(port, f"{port}/?token={TOKEN}")

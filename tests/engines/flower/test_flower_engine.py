@@ -9,7 +9,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
-from gradveil.data.sampling import CohortSampling, Poisson
+from gradveil.data.sampling import CohortSampling, Poisson, Whole
 from gradveil.deployment.policy import Policy
 from gradveil.engines.flower.flower_engine import Absent
 from gradveil.engines.vectorized import Vectorized
@@ -17,7 +17,9 @@ from gradveil.federation import server
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.rounds import cohort_of, round_task, rounds
 from gradveil.keys import Keys
-from gradveil.methods import FED_SDP_CLIENT, METHODS
+from gradveil.methods import FED_SDP_CLIENT, FED_SUM, METHODS
+from gradveil.models.preparation import NoisedMean, NoisedSecondMoment
+from gradveil.models.regression import SoftmaxRegression
 
 SHAPE, CLASSES = (12,), 3
 
@@ -42,6 +44,19 @@ def test_the_same_plan_and_seed_give_the_same_model_over_nodes_as_in_process(fed
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
         np.testing.assert_array_equal(a.state.participations, b.state.participations)
         np.testing.assert_array_equal(a.cohort, b.cohort)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_preparation_rounds_give_the_same_over_nodes_as_in_process(federation, plan, tiny, share):
+    model = SoftmaxRegression(NoisedMean(0.2), NoisedSecondMoment(0.5))
+    whole = {"local_steps": 1, "batch": plan.client_size, "sampling": Whole(), "rounds": 4, "cohort": plan.clients}
+    plan = replace(plan, method=replace(FED_SUM, share=share), model=model, **whole)
+    over, _ = federation(plan)
+    there, here = (trained(plan, e) for e in (over, Vectorized(plan, Population.of(plan, tiny()))))
+    assert len(there) == len(here) == 4
+    for a, b in zip(there, here, strict=True):
+        for one, other in zip(leaves(a.state.params), leaves(b.state.params), strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * max(1.0, float(np.abs(other).max())))
 
 
 def test_poisson_cohorts_agree_too_also_where_nobody_is_drawn(federation, plan, tiny):

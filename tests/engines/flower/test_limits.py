@@ -162,7 +162,7 @@ def test_where_the_plan_bounds_nothing_the_server_can_set_a_limit(federation, pl
     assert trained(plan, free)[0].remarks["nodes"]["missing"] == {}
 
 
-@pytest.mark.parametrize("name", ["quantile", "adaclip"])
+@pytest.mark.parametrize("name", ["quantile", "adaclip", "fed-slack"])
 @pytest.mark.parametrize("value", [-3e38, 1e4, 1e30])
 def test_an_absurd_note_to_an_adaptive_clip_is_refused_too(federation, plan, name, value):
     plan = replace(plan, method=METHODS[name].value, rounds=1)

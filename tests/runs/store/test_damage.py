@@ -11,8 +11,9 @@ from gradveil.cli.main import main
 from gradveil.runs import runner, store
 from gradveil.runs.runner import Options
 
+pytestmark = pytest.mark.slow
 PRIVATE = ["--method", "fed-cdp", "--sigma", "2", "--cohort", "4", "--rounds", "3"]
-EACH = 75
+EACH = 50
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_a_checkpoint_of_another_run_or_another_round_is_refused(finished, refus
     shutil.copy(other / "checkpoints" / "latest.npz", out / "checkpoints" / "latest.npz")
     assert "does not lead to the checkpoint" in refused("run", "--resume", "--out", out)
     shutil.copy(out / "checkpoints" / "round-000002.npz", out / "checkpoints" / "latest.npz")
-    assert "not trained again" in refused("run", "--resume", "--out", out)
+    assert "must not be trained again" in refused("run", "--resume", "--out", out)
     (out / "checkpoints" / "latest.npz").write_bytes(mine)
     assert ask("run", "--resume", "--out", out)["rounds"] == 4
 
@@ -190,7 +190,7 @@ def test_an_extension_killed_half_way_is_as_if_it_had_not_been_asked_for(finishe
 def test_rounds_that_were_done_cannot_be_taken_back(finished, refused):
     out = finished(*SHARP)
     before = (out / "result.json").read_bytes()
-    assert "rounds = 3: the run has done 4 rounds" in refused("run", "--resume", "--rounds", "3", "--out", out)
+    assert "rounds = 3: must be at least 4, the rounds" in refused("run", "--resume", "--rounds", "3", "--out", out)
     assert "rounds" in refused("run", "--resume", "--rounds", "0", "--out", out)
     assert (out / "result.json").read_bytes() == before
 

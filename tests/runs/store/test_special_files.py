@@ -75,6 +75,7 @@ for folder in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_pipe_in_place_of_a_file_of_a_run_is_refused_without_waiting(finished, tmp_path):
     """The readers are a process of their own, since one that waits at a pipe never ends."""
     folders = [finished(*PRIVATE, name=f"run-{i}") for i in range(len(NAMES))]
@@ -115,7 +116,7 @@ def test_a_lock_that_is_a_pipe_is_refused_and_held_by_nobody(tmp_path):
     os.mkfifo(tmp_path / ".lock")
     keep = os.open(tmp_path / ".lock", os.O_RDWR)  # with both ends open nothing waits, and the test can fail
     try:
-        assert not store.held(tmp_path)
+        assert not store.is_locked(tmp_path)
         with pytest.raises(gradveil.BadInput, match="regular file"), store.locked(tmp_path):
             pass
     finally:
