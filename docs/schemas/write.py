@@ -4,10 +4,17 @@ from pathlib import Path
 
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reproduction.cell import CellRecord
+from gradveil.reproduction.sound_cells import SoundRecord
 from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.schema import schema_text
 
-SCHEMAS = {"attack-record": AttackRecord, "cell": CellRecord, "round-line": RoundLine, "run-result": RunResult}
+SCHEMAS = {
+    "attack-record": AttackRecord,
+    "cell": CellRecord,
+    "round-line": RoundLine,
+    "run-result": RunResult,
+    "sound-record": SoundRecord,
+}
 """By file name, without .schema.json."""
 
 if __name__ == "__main__":
