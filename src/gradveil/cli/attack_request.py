@@ -22,6 +22,7 @@ class AttackRequest:
     rounds: str
     batch: int | None
     local_steps: int | None
+    cohort: int | None
     network: str | None
     readings: int
     told_labels: bool

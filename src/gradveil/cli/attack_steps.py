@@ -17,7 +17,7 @@ from gradveil.cli.round_numbers import rounds_from
 from gradveil.data.dataset import Dataset
 from gradveil.data.sources import load, locate
 from gradveil.errors import BadInput
-from gradveil.federation.leaks import Tap
+from gradveil.federation.leaks import AGGREGATE, Tap
 from gradveil.federation.plan import NoiseSource
 from gradveil.fields import whole
 from gradveil.keys import LARGEST_SEED
@@ -37,6 +37,7 @@ UNTRAINED_ONLY = (
     "dataset",
     "method",
     "local_steps",
+    "cohort",
     "lr",
     "target",
     "sigma",
@@ -163,15 +164,22 @@ def _fresh(request: AttackRequest, data: Dataset, surface: Surface) -> Scene:
         if getattr(request, key) is not None:
             whole(key, getattr(request, key))
     Tap(surface, request.view)
+    if request.cohort is not None and request.view != AGGREGATE:
+        raise BadInput("--cohort: only for --view aggregate; the other views read one client")
     changes = {"learning_rate": request.lr, "seed": request.seed, "target": request.target}
     given = {key: value for key, value in changes.items() if value is not None}
     tweaks = Tweaks(**{field.name: getattr(request, field.name) for field in fields(Tweaks)})
     method = tweaks.of(chosen(method_named(request.method or "non-private"), data))
     plan = resolve(locate(request.dataset or ""), data, method, given)
-    usual = "attack" if data.is_image and min(data.shape[:2]) >= 8 else "trained"
+    own = plan.features is not None or bool(plan.preparation)
+    usual = "attack" if data.is_image and min(data.shape[:2]) >= 8 and not own else "trained"
     model = pick("network", request.network or usual, scenes.networks(plan.model))
-    plan = replace(plan, model=model, noise_source=NoiseSource.SEEDED)
+    # Features are those of the trained model; another network reads the examples themselves.
+    features = plan.features if model == plan.model else None
+    plan = replace(plan, model=model, features=features, noise_source=NoiseSource.SEEDED)
     plan = scenes.as_paper(plan, surface, request.batch, request.local_steps)
+    if request.cohort is not None:
+        plan = replace(plan, cohort=whole("cohort", request.cohort))
     tap = Tap(surface, request.view, surface is Surface.EXAMPLE and plan.batch == 1)
     return scenes.fresh(plan, data, tap, request.readings)
 

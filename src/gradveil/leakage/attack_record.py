@@ -60,7 +60,8 @@ class AttackRecord:
     gain: prior_rmse - mean_rmse, with its 95 % interval gain_ci, null for one victim. verdict: whether the attack found
     a leak, by gain and identification. resilient: whether it found nothing. identification: share of guesses whose
     nearest of 1000 records is the truth. labels: label accuracy by rule of inference, null where a rule cannot be
-    applied. settings_sha256: names the very same attack.
+    applied. settings_sha256: names the very same attack. cohort: the clients that one reading is of; `batch` counts the
+    examples of all of them.
     """
 
     dataset: str
@@ -107,6 +108,7 @@ class AttackRecord:
     labels: dict[str, float | None]
     candidates: tuple[CandidateRecord, ...]
     seconds: float
+    cohort: int = 1
 
     def __post_init__(self) -> None:
         if self.surface not in list(Surface):

@@ -17,14 +17,14 @@ from gradveil.attacks.score import RULES, Truth, VictimScore, judge, summary
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
 from gradveil.federation import leaks
-from gradveil.federation.leaks import Read, Tap
+from gradveil.federation.leaks import AGGREGATE, Read, Tap
 from gradveil.federation.replay import Replay
 from gradveil.leakage.attack_record import AttackRecord, AttackSettings
 from gradveil.leakage.identification import identification
 from gradveil.leakage.scenes import Scene
 from gradveil.leakage.verdict import finds_nearest, verdict
 from gradveil.privacy.method import Method
-from gradveil.privacy.prune import Keep
+from gradveil.privacy.prune import Keep, Smallest
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
@@ -65,7 +65,7 @@ def stage_of(scene: Scene, read: Read) -> Stage:
         classes=len(dataset.classes),
         surface=tap.surface,
         view=tap.view,
-        batch=1 if single else plan.batch,
+        batch=1 if single else plan.batch * scene.clients,
         steps=1 if tap.surface is Surface.EXAMPLE else plan.local_steps,
         replay=Replay.of(plan, tap),
         sparse=_prunes(plan.method, tap),
@@ -90,13 +90,20 @@ class KnownMechanism:
 
 def _prunes(method: Method, tap: Tap) -> bool:
     """Whether coordinates of what is read were held back: at the tap's surface or nearer to the data."""
+    if tap.view == AGGREGATE:  # what one client held back another sent
+        return False
     nearer = method.surface > tap.surface or (method.surface is tap.surface and tap.view == "released")
     return nearer and not isinstance(method.prune, Keep)
 
 
 def _approximate(scene: Scene) -> bool:
-    """Whether later local steps start from parameters that earlier steps noised, which the law leaves out."""
+    """Whether later local steps start from parameters that earlier steps noised, which the law leaves out.
+
+    Or whether coordinates that clients held back at random are summed, whose law is more than a mean and a variance.
+    """
     method, several = scene.plan.method, scene.tap.surface is not Surface.EXAMPLE and scene.plan.local_steps > 1
+    if scene.tap.view == AGGREGATE and not isinstance(method.prune, Keep | Smallest):
+        return True
     return several and method.acts(Surface.EXAMPLE) and not method.noise.silent
 
 
@@ -174,8 +181,9 @@ def _facts(scene: Scene, attack: Attack, settings: AttackSettings) -> dict[str, 
         "setting": scene.setting,
         "network": type(plan.model).__name__,
         "round": scene.round,
-        "batch": 1 if scene.tap.single else plan.batch,
+        "batch": 1 if scene.tap.single else plan.batch * scene.clients,
         "local_steps": 1 if scene.tap.surface is Surface.EXAMPLE else plan.local_steps,
+        "cohort": scene.clients,
         "readings": scene.readings,
         "told_labels": scene.told_labels,
         "sigma": float(plan.sigmas()[min(scene.round, plan.rounds - 1), 0]),
