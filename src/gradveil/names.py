@@ -42,6 +42,11 @@ ATTACKS: dict[str, str] = {
     "learned": "a small network from the noisy gradient to the example, trained on public examples",
 }
 
+INFERENCES: dict[str, str] = {
+    "membership": "tells whether a record was used, by likelihood ratio, or from the trained model with --view model",
+}
+"""Attacks that rebuild no record."""
+
 MALICIOUS: dict[str, str] = {
     "imprint": "sends a first layer whose units are bins, each holding few examples (Fowl et al.)",
     "fishing": "sends a last layer that lets the examples of one class through, then attack exact (Wen et al.)",

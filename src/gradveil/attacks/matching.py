@@ -96,7 +96,7 @@ class Matching:
     def _essence(self, stage: Stage) -> Stage:
         """Return a stage without what this attack ignores, so that one program serves all methods and surfaces."""
         if self._exactly(stage):
-            return replace(stage, mu=None)
+            return replace(stage, mu=None, draw=None)
         return replace(
             stage,
             surface=Surface.EXAMPLE,
@@ -108,6 +108,7 @@ class Matching:
             law=None,
             exact=True,
             own_scale=False,
+            draw=None,
         )
 
 

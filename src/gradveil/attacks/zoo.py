@@ -13,6 +13,7 @@ from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, Row
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.learned import Learned
 from gradveil.attacks.matching import Matching
+from gradveil.attacks.membership import Membership
 from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.ordered import Ordered
 from gradveil.attacks.prior import Gaussian, Levels, TotalVariation
@@ -63,6 +64,12 @@ ATTACKS: dict[str, NamedAttack] = {
     attack.name: NamedAttack(attack, names.ATTACKS[attack.name])
     for attack in (DLG, IDLG, CPL, GRADINV, GRADINV_LAYERS, ANALYTIC, EXACT, MAP, UNROLLED, TABLE, LEARNED)
 }
+
+
+INFERENCES: dict[str, NamedAttack] = {
+    attack.name: NamedAttack(attack, names.INFERENCES[attack.name]) for attack in (Membership(),)
+}
+"""Attacks that tell something of a record and rebuild none."""
 
 
 @dataclass(frozen=True, slots=True)

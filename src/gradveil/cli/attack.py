@@ -48,7 +48,7 @@ def attack(
         str,
         _attack(
             help="What is read: released; at surface 0 also arriving (before noise) or aggregate (only the sum over a "
-            "round's clients); at surface 2 in_memory (before noise)."
+            "round's clients) or model (the trained model: attack membership); at surface 2 in_memory (before noise)."
         ),
     ] = "released",
     victims: Annotated[

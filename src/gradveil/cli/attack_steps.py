@@ -9,7 +9,7 @@ from gradveil.attacks.fishing import Fishing
 from gradveil.attacks.imprint import Imprint
 from gradveil.attacks.labels import Granted
 from gradveil.attacks.score import RULES
-from gradveil.attacks.zoo import ATTACKS, MALICIOUS
+from gradveil.attacks.zoo import ATTACKS, INFERENCES, MALICIOUS
 from gradveil.cli import attack_output
 from gradveil.cli.attack_request import AttackRequest
 from gradveil.cli.output import bar, emit_json
@@ -62,6 +62,8 @@ def execute(request: AttackRequest) -> None:
     scene = _trained(request, surface) if request.run is not None else _untrained(request, surface)
     if trap is not None:
         scene = _baited(scene, trap, request.seed)
+    if request.told_labels and request.name in INFERENCES:
+        raise BadInput(f"--told-labels: the attack {request.name!r} has no use for labels")
     if request.told_labels:
         scene, mounted = replace(scene, told_labels=True), _with_labels(mounted)
     outcome = carry_out(scene, mounted, scenes.counted(scene, request.victims), request.rule, request.seed)
@@ -125,7 +127,7 @@ def _baited(scene: Scene, trap: Imprint | Fishing, seed: int) -> Scene:
 
 def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
     """Take an attack by name, with another budget if one is given."""
-    value: Any = pick("attack", name, ATTACKS).value
+    value: Any = pick("attack", name, ATTACKS | INFERENCES).value
     fields = value.__dataclass_fields__
     changes = {k: v for k, v in {"iterations": iterations, "restarts": restarts}.items() if v is not None}
     for option in changes:

@@ -3,6 +3,7 @@
 A surface has views. `released` is what the method releases there, as the paper attacks it; `arriving` (server) and
 `in_memory` (example) are stronger: the updates before the server adds noise, and the gradients in a client before
 their sum is noised. `aggregate` (server) is weaker: only the sum over the clients of a round (see `sum_leaks`).
+`model` is no reading of a round but the trained model, in which membership leaves its traces.
 """
 
 import math
@@ -32,9 +33,9 @@ from gradveil.surface import Surface
 from gradveil.tree import Tree
 
 Host = np.ndarray[Any, Any]
-AGGREGATE = "aggregate"
+AGGREGATE, MODEL = "aggregate", "model"
 VIEWS = {
-    Surface.SERVER: ("released", "arriving", AGGREGATE),
+    Surface.SERVER: ("released", "arriving", AGGREGATE, MODEL),
     Surface.UPDATE: ("released",),
     Surface.EXAMPLE: ("released", "in_memory"),
 }
@@ -229,7 +230,7 @@ def gaussian_mu(plan: Plan, t: int, tap: Tap, layers: int) -> float | None:
     nothing public bounds the ratio of unit and noise.
     """
     release, *_ = releases(plan, t, layers, copies=1)
-    if not _adds_noise(plan, tap) or release.data_dependent:
+    if not _adds_noise(plan, tap) or release.data_dependent or tap.view == MODEL:
         return None
     example = plan.method.surface is Surface.EXAMPLE
     lot = plan.batch if example and not tap.single else 1

@@ -62,21 +62,23 @@ class Replay:
 
         Coordinates that each client held back at random are a part of the noise: mean and variance are right.
         """
-        steps, clients = self.spec.steps, self.spec.honest
-
-        def by_client(a: Array) -> Array:
-            whose = a.reshape(steps, clients, a.shape[0] // (steps * clients), *a.shape[1:])
-            return jnp.swapaxes(whose, 0, 1).reshape(clients, -1, *a.shape[1:])
+        clients = self.spec.honest
 
         def of_client(held: tuple[Array, Array]) -> tuple[Tree, Tree]:
             own = self._update(method, params, clip_state, sigmas, *held)
             return own.mean, own.variance
 
-        means, variances = jax.lax.map(of_client, (by_client(x), by_client(y)))
+        means, variances = jax.lax.map(of_client, (self.by_client(x, clients), self.by_client(y, clients)))
         if method.acts(Surface.SERVER):
             return release_law(method, means, jnp.ones(clients), clients, sigmas[0], clip_state)
         std = jax.tree.map(lambda v: jnp.sqrt(jnp.sum(v, axis=0)) / clients, variances)
         return ReleaseLaw(jax.tree.map(lambda m: jnp.mean(m, axis=0), means), None, None, std)
+
+    def by_client(self, a: Array, clients: int) -> Array:
+        """Return what each client holds, [L H B, ...] step by step -> [H, L B, ...]."""
+        steps = self.spec.steps
+        whose = a.reshape(steps, clients, a.shape[0] // (steps * clients), *a.shape[1:])
+        return jnp.swapaxes(whose, 0, 1).reshape(clients, a.shape[0] // clients, *a.shape[1:])
 
     def _update(
         self, method: TracedMethod, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array

@@ -3,12 +3,13 @@
 A JSON Schema is in docs/schemas.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gradveil import codec
 from gradveil.attacks.score import VictimScore
 from gradveil.errors import BadInput
+from gradveil.leakage.membership_record import MembershipRecord
 from gradveil.surface import Surface
 
 Verdict = Literal["leaks", "nothing-found", "too-few-victims"]
@@ -61,7 +62,8 @@ class AttackRecord:
     a leak, by gain and identification. resilient: whether it found nothing. identification: share of guesses whose
     nearest of 1000 records is the truth. labels: label accuracy by rule of inference, null where a rule cannot be
     applied. settings_sha256: names the very same attack. cohort: the clients that one reading is of; `batch` counts the
-    examples of all of them.
+    examples of all of them. membership: of the attack of that name, which rebuilds nothing: its errors are those of a
+    guess that reads no gradient.
     """
 
     dataset: str
@@ -109,6 +111,7 @@ class AttackRecord:
     candidates: tuple[CandidateRecord, ...]
     seconds: float
     cohort: int = 1
+    membership: MembershipRecord | None = field(default=None, metadata=codec.OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.surface not in list(Surface):

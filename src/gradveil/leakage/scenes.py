@@ -6,6 +6,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from gradveil import keys
@@ -15,7 +16,7 @@ from gradveil.engines.cache import keep_compiled_programs
 from gradveil.errors import BadInput
 from gradveil.federation import leaks, server
 from gradveil.federation.engine import Population
-from gradveil.federation.leaks import AGGREGATE, Read, Tap
+from gradveil.federation.leaks import AGGREGATE, MODEL, Read, Tap
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.plan_data import data_for
 from gradveil.federation.rounds import cohort_of
@@ -23,8 +24,10 @@ from gradveil.federation.server import State
 from gradveil.federation.sum_leaks import read_sum, refuse_unless_fixed
 from gradveil.fields import whole
 from gradveil.keys import Keys
+from gradveil.models.gradients import trained
 from gradveil.models.networks import AttackNet, Mlp, Model
 from gradveil.runs import recording, store
+from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 
@@ -42,7 +45,8 @@ class Scene:
 
     In the view `aggregate` cohorts are read in place of clients; a run has one in a round. round: rounds done before
     the first reading, rounds: before each. readings: how often the same examples are read.
-    told_labels: whether the adversary is told the labels, as some papers assume.
+    told_labels: whether the adversary is told the labels, as some papers assume. guarantees: of a finished run whose
+    model is read.
     """
 
     plan: Plan
@@ -55,6 +59,7 @@ class Scene:
     rounds: tuple[int, ...] = (0,)
     readings: int = 1
     told_labels: bool = False
+    guarantees: tuple[GuaranteeRecord, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -103,6 +108,8 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
     Repeated readings are of the same examples at the same parameters, each with fresh noise. planted: the parameters
     that a malicious server sends instead of freshly drawn ones. Preparation rounds are taken as done without effect.
     """
+    if tap.view == MODEL:
+        raise BadInput("view = 'model': needs a run folder, whose model was trained")
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, secret=False)
@@ -150,6 +157,8 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
 
     Readings of a seeded run are made again with its keys; those of a run with secret noise were recorded as it went.
     """
+    if tap.view == MODEL:
+        return _of_model(folder, plan, dataset, tap, rounds)
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population = Population.of(plan, dataset)
@@ -183,6 +192,33 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
         trained=True,
         rounds=done,
         readings=len(done),
+    )
+
+
+def _of_model(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
+    """Set the scene on the model that a run ended with, or had after one round: nothing else is read of it."""
+    keep_compiled_programs()
+    if rounds is not None and len(rounds) > 1:
+        raise BadInput(f"round = {', '.join(map(str, rounds))}: only one model can be read at a time")
+    dataset = data_for(plan, dataset)
+    population = Population.of(plan, dataset)
+    (state,) = _states(folder, plan, dataset, Keys.of(plan.seed, secret=False), rounds)
+    result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
+    params = server.model_of(plan, state)
+    nothing = jax.tree.map(np.zeros_like, jax.tree.map(np.asarray, trained(plan.model, params)))
+    pool = np.flatnonzero(state.participations)
+    if not len(pool):
+        raise BadInput(f"round = {state.round}: no client has taken part yet, so the model has no members")
+    return Scene(
+        plan=plan,
+        dataset=dataset,
+        tap=tap,
+        round=state.round,
+        pool=pool,
+        read=lambda client, r: Read(params, state.clip_state, nothing, nothing, population.shards[client]),
+        trained=True,
+        rounds=(state.round,),
+        guarantees=() if result is None else result.guarantees,
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from gradveil.errors import BadInput
 from gradveil.federation import leaks
 from gradveil.federation.engine import Population
-from gradveil.federation.leaks import AGGREGATE, VIEWS, Read, Tap
+from gradveil.federation.leaks import AGGREGATE, MODEL, VIEWS, Read, Tap
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import cohort_of
 from gradveil.federation.server import State
@@ -52,7 +52,7 @@ def record(folder: Path, plan: Plan, population: Population, state: State, roots
 
 def _taps(plan: Plan) -> list[Tap]:
     """List all taps of one client: of whole batches and updates, and of single examples where those can be read."""
-    taps = [Tap(surface, view) for surface, views in VIEWS.items() for view in views if view != AGGREGATE]
+    taps = [Tap(surface, view) for surface, views in VIEWS.items() for view in views if view not in (AGGREGATE, MODEL)]
     closest = [Tap.at(plan, tap.surface, tap.view) for tap in taps]
     return [*taps, *(tap for tap in closest if tap.single)]
 
