@@ -34,8 +34,9 @@ def auc_interval(found: float, m: int, n: int) -> tuple[float, float]:
         spread = 1 + (middle - 1) * ((1 - a) / (2 - a) + a / (1 + a))
         return abs(found - a) - z * math.sqrt(max(a * (1 - a) * spread / (m * n), 0.0))
 
-    low = 0.0 if found <= 0 else float(brentq(excess, 0.0, found))
-    high = 1.0 if found >= 1 else float(brentq(excess, found, 1.0))
+    edge = 1e-12  # at 0 and 1 the variance is 0, and the end would be taken for the other one
+    low = 0.0 if found <= edge else float(brentq(excess, 0.0, min(found, 1 - edge)))
+    high = 1.0 if found >= 1 - edge else float(brentq(excess, max(found, edge), 1.0))
     return low, high
 
 
@@ -49,7 +50,7 @@ def rate_at(
     needed, allowed = math.ceil(1 / fpr - 1e-9) - 1, None if bound is None else bound(fpr)
     if len(calibration) < needed:
         none = dict.fromkeys(("hits", "tpr", "tpr_ci", "false_alarms", "false_alarm_ci"))
-        return RateRecord(fpr=fpr, needed=needed, bound=allowed, **none)  # type: ignore[arg-type]
+        return RateRecord(fpr=fpr, needed=needed, bound=allowed, **none)
     j = math.floor(fpr * (len(calibration) + 1) + 1e-9)
     threshold = np.sort(calibration)[-j]
     hits, alarms = int(np.sum(members > threshold)), int(np.sum(others > threshold))

@@ -148,8 +148,8 @@ def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int |
     clients = min(plan.clients * plan.client_size // size, MOST_CLIENTS)
     if clients < 1:
         raise BadInput(f"batch = {size}: there are only {plan.clients * plan.client_size} examples")
-    small = {"batch": size, "client_size": size, "clients": clients, "cohort": min(plan.cohort, clients)}
-    return replace(plan, local_steps=steps, **small)
+    cohort = min(plan.cohort, clients)
+    return replace(plan, batch=size, client_size=size, local_steps=steps, clients=clients, cohort=cohort)
 
 
 def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
