@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.cli.main import main
@@ -192,6 +193,9 @@ BAD = {
         "view",
         "must be released, arriving, aggregate or model at surface 0",
     ),
+    "model": (["--surface", "0", "--view", "model", "--attack", "membership"], "view = 'model'", "needs a run folder"),
+    "cohort": (["--cohort", "3"], "--cohort", "only for --view aggregate"),
+    "labels of members": (["--attack", "membership", "--told-labels"], "--told-labels", "has no use for labels"),
     "rule": (["--rule", "x"], "rule = 'x'", "default, paper, loss"),
     "round": (["--round", "1"], "--round", "only for a run folder"),
     "victims": (["--victims", "0"], "victims = 0", "at least 1"),
@@ -400,3 +404,18 @@ def test_whoever_is_read_in_several_rounds_took_part_in_all_of_them(runs):
     both = set(cohort_of(plan, 0, roots)) & set(cohort_of(plan, 1, roots))
     assert 0 < len(both) < plan.cohort
     assert set(scene.pool) == both
+
+
+def test_members_are_sought_in_the_sum_of_fed_sum_and_the_record_is_valid_by_its_schema(capsys, tmp_path):
+    sums = ["attack", "--dataset", "digits", "--method", "fed-sum", "--surface", "0", "--view", "aggregate"]
+    found = ask(capsys, *sums, "--cohort", "2", "--victims", "2", "--attack", "membership", "--out", tmp_path)
+    assert (found["cohort"], found["batch"], found["network"], found["round"]) == (2, 6, "SoftmaxRegression", 2)
+    told = found["membership"]
+    assert told["members"] == told["others"] + told["calibration"] >= 4000
+    assert told["mu"] == pytest.approx(1 / 17 / 2**0.5)
+    assert [rate["fpr"] for rate in told["rates"]] == [0.001, 0.01]
+    assert all(rate["bound"] > rate["tpr_ci"][0] for rate in told["rates"])
+    assert found["gallery"] is None
+    schema = json.loads((Path(__file__).parents[2] / "docs/schemas/attack-record.schema.json").read_text())
+    stored = json.loads(Path(found["record"]).read_text())
+    assert not list(Draft202012Validator(schema).iter_errors({k: v for k, v in stored.items() if k != "seal"}))

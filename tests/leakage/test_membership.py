@@ -95,9 +95,9 @@ def test_the_scores_are_the_log_ratios_of_two_normals_that_are_mu_apart(method, 
     assert leak.mu == pytest.approx(mu)
     candidates = Truth(leak.public.x[:400], leak.public.y[:400])
     told = likelihood_ratios(leak, truth, 1, candidates, jax.random.key(5))
-    assert stats.kstest(told.members, stats.norm(mu**2 / 2, mu).cdf).pvalue > 1e-3
-    assert stats.kstest(told.others, stats.norm(-(mu**2) / 2, mu).cdf).pvalue > 1e-3
-    assert stats.kstest(told.others, stats.norm(-(mu**2) / 2, 1.2 * mu).cdf).pvalue < 1e-2  # a wrong scale is seen
+    standard = np.concatenate([told.members - mu**2 / 2, told.others + mu**2 / 2]) / mu
+    assert stats.kstest(standard, stats.norm.cdf).pvalue > 1e-3
+    assert stats.kstest(standard / 1.5, stats.norm.cdf).pvalue < 1e-4  # a wrong scale is seen
 
 
 def within(rate, mu):
@@ -112,7 +112,7 @@ def found():
 
 
 def test_measured_rates_lie_on_the_curve_of_gaussian_noise(found):
-    assert (found.members, found.others, found.calibration) == (4005, 2003, 2002) or found.members >= 4000
+    assert (found.members, found.others + found.calibration) == (4005, 4005)
     assert found.auc_ci[0] < stats.norm.cdf(1.5 / math.sqrt(2)) < found.auc_ci[1]
     for rate in found.rates:
         assert within(rate, 1.5)
@@ -127,7 +127,7 @@ def test_an_unprotected_batch_gives_its_members_away():
     assert record.membership.rates[0].tpr is None  # 200 others set no threshold for one false alarm in a thousand
     assert record.membership.rates[1].tpr == 1
     assert record.membership.rates[1].bound is None
-    assert record.gain == 0  # nothing is rebuilt
+    assert record.gain == pytest.approx(0, abs=1e-9)  # nothing is rebuilt
 
 
 def test_noise_of_fed_cdp_stops_it_where_theory_says(found):
