@@ -406,6 +406,7 @@ def test_whoever_is_read_in_several_rounds_took_part_in_all_of_them(runs):
     assert set(scene.pool) == both
 
 
+@pytest.mark.slow
 def test_members_are_sought_in_the_sum_of_fed_sum_and_the_record_is_valid_by_its_schema(capsys, tmp_path):
     sums = ["attack", "--dataset", "digits", "--method", "fed-sum", "--surface", "0", "--view", "aggregate"]
     found = ask(capsys, *sums, "--cohort", "2", "--victims", "2", "--attack", "membership", "--out", tmp_path)

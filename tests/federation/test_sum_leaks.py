@@ -96,7 +96,10 @@ def summed(plan):
     return read_sum(plan, population(plan), state, round_key(state, ROOTS), COHORT)
 
 
-@pytest.mark.parametrize("method", ["fed-sdp", "fed-cdp", "dssgd"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("method", ["fed-sdp", pytest.param("fed-cdp", marks=SLOW), pytest.param("dssgd", marks=SLOW)])
 def test_the_sum_is_by_what_the_model_moves(method):
     plan = plan_of(method)
     after = next(rounds(plan, Serial(plan, population(plan)), start(plan), ROOTS)).state.params

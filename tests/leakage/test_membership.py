@@ -83,12 +83,21 @@ def noised(mu, parent=FED_CDP, c=1e-2, **changes):
 
 KNOWN = {
     "example": (noised(0.8), Tap(EXAMPLE), 0.8),
+    "sum of shares": (noised(0.8, FED_SUM, share=True, honest=0.75), Tap(SERVER, "aggregate"), 0.8),
+}
+SLOWER = {
+    "update": (noised(0.8), Tap(UPDATE), 0.8),
     "sum of four": (noised(1.6), Tap(SERVER, "aggregate"), 0.8),
-    "three of four": (noised(0.8, FED_SUM, share=True, honest=0.75), Tap(SERVER, "aggregate"), 0.8),
 }
 
 
-@pytest.mark.parametrize(("method", "tap", "mu"), KNOWN.values(), ids=KNOWN)
+@pytest.mark.parametrize(
+    ("method", "tap", "mu"),
+    [
+        *(pytest.param(*case, id=name) for name, case in KNOWN.items()),
+        *(pytest.param(*case, id=name, marks=pytest.mark.slow) for name, case in SLOWER.items()),
+    ],
+)
 def test_the_scores_are_the_log_ratios_of_two_normals_that_are_mu_apart(method, tap, mu):
     """With the record N(mu^2/2, mu^2), without it N(-mu^2/2, mu^2): so TPR = Phi(Phi^-1(FPR) + mu) at every FPR."""
     leak, truth = leak_of(scene(method, tap), 1, public_half(dataset()))
@@ -138,6 +147,7 @@ def test_noise_of_fed_cdp_stops_it_where_theory_says(found):
         assert rate.tpr_ci[0] <= rate.bound < 1.25 * rate.fpr
 
 
+@pytest.mark.slow
 def test_noise_on_updates_bounds_a_record_by_two_updates_of_its_client():
     told = attack(scene(noised(0.5, FED_SDP_CLIENT), Tap(UPDATE)), Membership(pairs=400), 5).record.membership
     assert told.mu == pytest.approx(2 * 0.5)
@@ -198,7 +208,7 @@ def test_a_model_that_learned_its_records_by_heart_gives_its_members_away():
     assert (record.verdict, told.reads, told.members, told.others, told.calibration) == ("leaks", "model", 36, 200, 200)
     assert told.auc > 0.95
     assert told.rates[0].tpr is None
-    assert told.rates[1].tpr > 0.5
+    assert told.rates[1].tpr_ci[0] > 0.01
     assert told.rates[1].bound is None
     assert "no finite epsilon" in told.guarantee
 

@@ -100,6 +100,7 @@ def test_a_preparation_round_is_not_attacked_as_if_it_were_of_gradients(whole):
         gradveil.attack(folder, 2, "map", 1, rounds=(0,))
 
 
+@pytest.mark.slow
 def test_members_of_a_run_are_sought_in_its_model_and_in_the_sum_of_a_round(whole):
     folder, model = whole
     told = gradveil.attack(folder, 0, "membership", view="model").membership
