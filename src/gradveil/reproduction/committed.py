@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ DECIDING = (
     "keys.py", "methods.py", "normals.py", "surface.py", "tree.py",
 )  # fmt: skip
 """The parts of the package that decide what a job gives."""
+PACKAGE = Path(str(files("gradveil")))
 KEPT_OF_VICTIMS = ("success", "rmse", "rmse_unclamped", "iterations", "gain")
 
 
@@ -132,10 +132,8 @@ def _small(job: Job, stored: dict[str, Any]) -> dict[str, Any]:
     return {"per_victim": victims, "candidates": ten, "verdict": stored.get("verdict")}
 
 
-@cache
-def code_digest() -> str:
+def code_digest(package: Path = PACKAGE) -> str:
     """Return the SHA-256 of the sources that decide results, 16 hexadecimal digits of it."""
-    package = Path(str(files("gradveil")))
     named = [package / part for part in DECIDING]
     sources = sorted(file for part in named for file in ([part] if part.suffix else part.rglob("*.py")))
     digest = hashlib.sha256()
