@@ -63,8 +63,9 @@ def table(
     if name == "sound":
         with doing("starting JAX"):
             from gradveil.cli import table_sound
-        request = table_sound.SoundRequest(datasets, seeds, minutes, data_dir, out or records or RECORDS, docs, as_json)
-        return table_sound.execute(request)
+        return table_sound.execute(
+            table_sound.SoundRequest(datasets, seeds, minutes, data_dir, out or records or RECORDS, docs, as_json)
+        )
     if docs is not None and name != "all":
         raise BadInput(f"docs = {str(docs)!r}: only all and sound have a page, not {name}")
     with doing("starting JAX"):

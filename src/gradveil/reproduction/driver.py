@@ -1,15 +1,15 @@
 """From tables to filled cells: every job once, within the time limit, with the datasets that can be loaded."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradveil.errors import BadInput
 from gradveil.reproduction.cell import Cell, FilledCell, Table, fill
 from gradveil.reproduction.executor import Executor
-from gradveil.reproduction.job_cache import AttackScores
-from gradveil.reproduction.jobs import AttackJob, Job, TrainingJob, dataset_of, seeded
+from gradveil.reproduction.job_cache import AttackScores, TrainingRecord
+from gradveil.reproduction.jobs import AttackJob, Job, TrainingJob, TuningJob, dataset_of, seeded
 from gradveil.reproduction.measures import FEWEST, measured
 from gradveil.reproduction.scale import SCALES, Scale
 from gradveil.reproduction.table_names import lay_out
@@ -56,17 +56,18 @@ class Driver:
             return fill(cell, None, "not run")
         try:
             if late or not self._may_run(cell.job):
-                repeats = self._repeats(cell.job, at_least=MOST_RECORDED)
-                records = [record for record in map(self.executor.cached, repeats) if record is not None]
+                made = {job: self.executor.cached(job) for job in self._repeats(cell.job, at_least=MOST_RECORDED)}
             else:
-                records = [self.executor.run(job) for job in self._repeats(cell.job)]
+                made = {job: self.executor.run(job) for job in self._repeats(cell.job)}
         except BadInput as error:
             if not self._lacks_data(cell.job, str(error)):
                 raise
             return fill(cell, None, "data")
+        records = [record for record in made.values() if record is not None]
         if not records:
             return fill(cell, None, "time")
-        return fill(cell, measured(cell.measure, records), self._hindrance(cell, cell.job, records))
+        ours = replace(measured(cell.measure, records), by_seed=_accuracies(cell.measure, made))
+        return fill(cell, ours, self._hindrance(cell, cell.job, records))
 
     def _may_run(self, job: Job) -> bool:
         return self.datasets is None or dataset_of(job) in (None, *self.datasets)
@@ -101,6 +102,16 @@ class Driver:
             return None
         scores = [record for record in records if isinstance(record, AttackScores)]
         return "smaller" if self.scale.small or cut_short(job, scores, cell.measure) else None
+
+
+def _accuracies(measure: str, made: Mapping[Job, object]) -> dict[int, float]:
+    """Return the accuracy of each run by its seed, if that is what is measured."""
+    return {
+        job.plan.seed: record.accuracy
+        for job, record in made.items()
+        if measure == "accuracy" and isinstance(job, TrainingJob | TuningJob)
+        if isinstance(record, TrainingRecord) and record.accuracy is not None
+    }
 
 
 def cut_short(job: AttackJob, records: Sequence[AttackScores], measure: str) -> bool:
