@@ -1,6 +1,7 @@
 """What `gradveil table` does: fill the paper's tables, published values next to ours, and write them."""
 
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ import typer
 from rich.text import Text
 
 from gradveil.cli.output import bar, draw, emit_json, say
+from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.names import pick
@@ -54,7 +56,7 @@ class TableRequest:
 def execute(request: TableRequest) -> None:
     """Fill tables, write them in all formats, and show them; with `docs`, only write their page from the records."""
     if request.docs is not None:
-        request = replace(request, scale="paper", minutes=0.0)
+        return _write_page(request, request.docs)
     chosen, names = _checked(request)
     cache = JobCache(request.out)
     cache.open()
@@ -62,17 +64,29 @@ def execute(request: TableRequest) -> None:
     filled, driver = _fill(tables, chosen, request, cache)
     if request.name == "all":
         page = results(_sections(tables, filled, driver), _facts(chosen, driver))
-        store.write(
-            request.docs / "results.md" if request.docs else request.out / chosen.name / "results.md", page.encode()
-        )
+        store.write(request.out / chosen.name / "results.md", page.encode())
     if request.as_json:
         emit_json({name: cell_records(cells) for name, cells in filled.items()})
-    elif request.docs is not None:
-        say(f"written: {request.docs / 'results.md'}")
     else:
         _show(filled, tables, request.out / chosen.name)
     if driver.lacking:
         raise BadInput("; ".join(driver.lacking.values()))
+
+
+def _write_page(request: TableRequest, docs: Path) -> None:
+    """Write the page of all tables at the paper's size, from the committed records alone: no cache, no data."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = replace(request, scale="paper", minutes=0.0, out=Path(folder))
+        chosen, names = _checked(alone)
+        tables = {name: lay_out(name, chosen) for name in names}
+        filled, driver = _fill(tables, chosen, alone, JobCache(alone.out))
+        page = results(_sections(tables, filled, driver), _facts(chosen, driver), "The paper at full size")
+    store.write(docs / "full-size.md", page.encode())
+    say(f"written: {docs / 'full-size.md'}")
+
+
+def _no_data(name: str) -> Dataset:
+    raise BadInput(f"records = holds no record of {name}, so that its cells cannot be found without the data")
 
 
 def _checked(request: TableRequest) -> tuple[Scale, list[str]]:
@@ -110,7 +124,7 @@ def _fill(
         driver = Driver(
             Executor(
                 cache,
-                DatasetFinder(request.data_dir, scale.stands_in),
+                DatasetFinder(request.data_dir, scale.stands_in) if request.docs is None else _no_data,
                 progress=lambda note: advance(note, 0),
                 draw=gallery_of,
                 committed=CommittedRecords(request.records),

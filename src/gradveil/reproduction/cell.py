@@ -23,7 +23,7 @@ REASONS = {
     "undefined": "the paper does not say how its figure was obtained",
     "unpublished": "the paper prints no figure here",
     "not run": "not run at this scale",
-    "time": "the time limit of this table was reached",
+    "time": "no record yet, and the time limit of this call was reached",
     "data": "the dataset is missing",
     "few": "too few repeats to estimate an error, or an error larger than the figure",
     "other noise": "the paper prints its figure for another noise scale",
