@@ -71,7 +71,8 @@ def table(
     with doing("starting JAX"):
         from gradveil.cli import table_steps
     chosen = None if datasets is None else tuple(part.strip() for part in datasets.split(","))
+    repeats, folder = 1 if seeds is None else seeds, records or RECORDS
     request = table_steps.TableRequest(
-        name, scale, seeds or 1, minutes, data_dir, chosen, docs, out or CACHE, records or RECORDS, as_json
+        name, scale, repeats, minutes, data_dir, chosen, docs, out or CACHE, folder, as_json
     )
     table_steps.execute(request)
