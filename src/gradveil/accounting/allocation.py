@@ -38,7 +38,7 @@ _ROUNDING = 1e-9
 
 
 class Means(NamedTuple):
-    """The mean of some log-normals: it is exp(i cell) for i = first, first + 1, ... with probability mass[i] under Q."""
+    """The mean of some log-normals: under Q it is exp((first + i) cell) with probability mass[i]."""
 
     cell: float
     first: int
@@ -47,11 +47,11 @@ class Means(NamedTuple):
     @property
     def values(self) -> Array:
         """The points of the grid."""
-        return np.exp((self.first + np.arange(len(self.mass))) * self.cell)
+        return np.asarray(np.exp((self.first + np.arange(len(self.mass))) * self.cell))
 
 
 class Prices(NamedTuple):
-    """E max(0, M - x) and E max(0, x - M) at grid points x, between which both are linear; `lost` bounds what was cut."""
+    """E max(0, M - x) and E max(0, x - M) at grid points x, linear between them; `lost` bounds what was cut off."""
 
     at: Array
     above: Array
@@ -113,13 +113,13 @@ def mean_of(z: float, lots: int) -> Means:
 
 
 def _cell(z: float, count: int) -> float:
-    """Return the width of a cell for the mean of `count` log-normals: a part of its spread, or of a single logarithm's."""
+    """Return the width of a cell for the mean of `count` log-normals: a part of its spread, or of one logarithm's."""
     spread = math.sqrt(math.expm1(min(z**-2, 700.0)) / count)
     return _FINENESS * min(1 / z, spread)
 
 
 def _one(z: float) -> Means:
-    """Return exp(x / z^2 - 1 / (2 z^2)) with x ~ N(0, z^2): probability and mean of every cell are differences of Phi."""
+    """Return exp(x / z^2 - 1 / (2 z^2)) with x ~ N(0, z^2); probability and mean of a cell are differences of Phi."""
     cell, end = _cell(z, 1), (_END + 0.5 / z) / z
     first, last = math.floor(-end / cell), math.ceil(end / cell)
     edges = np.arange(first, last + 1) * cell * z + 0.5 / z  # x / z at the edges of cells

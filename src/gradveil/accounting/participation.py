@@ -49,7 +49,9 @@ def _smallest_passes(releases: Sequence[Release], times: int) -> tuple[Release, 
     least = np.sort([[min(cut) for cut in _passes(r.sigmas, count)] for r in releases], axis=0)[:times]
     steps = len(releases[0].sigmas)
     cuts = [tuple(np.repeat(row, count)[:steps].tolist()) for row in least]
-    return tuple(r if r.sigmas == cut else replace(r, sigmas=cut) for r, cut in zip(releases[:times], cuts, strict=True))
+    return tuple(
+        r if r.sigmas == cut else replace(r, sigmas=cut) for r, cut in zip(releases[:times], cuts, strict=True)
+    )
 
 
 def _passes(values: Sequence[float], count: int) -> list[Sequence[float]]:

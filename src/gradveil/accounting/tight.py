@@ -122,8 +122,8 @@ def _epsilon_of_seen(counted: Rounds, copies: int, rate: float, delta: float, ad
 
     if adjacency == REPLACE_ONE and any(s.lots > 1 for r in coarse for s in r):
         certain = merged(*(repeated(r, n * copies) for r, n in coarse.items()))
-        both = (compose(items(way)) for way in (REMOVE, ADD))
-        return min(exchanged(*both, delta), gaussian_epsilon(_mu(certain, adjacency), delta))
+        through = exchanged(compose(items(REMOVE)), compose(items(ADD)), delta)
+        return min(through, gaussian_epsilon(_mu(certain, adjacency), delta))
     return max(compose(items(way)).epsilon(delta) for way in DIRECTIONS[adjacency])
 
 
