@@ -1,18 +1,28 @@
 """Random allocation against integrals and simulation of its own: never below the truth, and close to it."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
+from gradveil.accounting.caveats import CUT
 from gradveil.accounting.curves import ADD, REMOVE, REPLACE, curve_of
 from gradveil.accounting.participation import batches, worst
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import Step
 from gradveil.accounting.threats import Ledger, account
-from gradveil.accounting.tight import exchanged, gaussian_epsilon, losses, pld, pld_of_rounds, pld_with_visible_draws
+from gradveil.accounting.tight import (
+    exchanged,
+    gaussian_delta,
+    gaussian_epsilon,
+    losses,
+    pld,
+    pld_of_rounds,
+    pld_with_visible_draws,
+)
 
 DELTA = 1e-5
 
@@ -193,3 +203,23 @@ def test_a_fixed_pass_keeps_no_amplification():
     )
     assert passed == pytest.approx(gaussian_epsilon(1 / 6, DELTA), abs=1e-6)
     assert allocated < 0.6 * passed
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+def test_exchanging_is_removing_and_adding_with_delta_split_as_is_best(delta):
+    """For one Gaussian both curves are closed forms, and the best split is searched for here on a grid of its own."""
+    mu = 0.5
+    ways = [losses([Step(1 / mu, 1.0, 1)], way) for way in (REMOVE, ADD)]
+    found = exchanged(*ways, delta)
+    paid = [
+        gaussian_delta(mu, a) + math.exp(a) * gaussian_delta(mu, found - a) for a in np.linspace(0.0, found, 400)[1:-1]
+    ]
+    assert 0.97 * delta < min(paid) <= delta
+    assert found > gaussian_epsilon(2 * mu, delta)
+
+
+def test_what_a_truncated_batch_shows_is_taken_from_delta():
+    held = Ledger((made(),) * 3, 3)
+    assert account(held, 2.9e-14, "add-remove", "server").caveats[0] == CUT
+    whole = replace(held, releases=(made(example_rate=1.0),) * 3)
+    assert CUT not in account(whole, 2.9e-14, "add-remove", "server").caveats
