@@ -256,8 +256,9 @@ def test_rounds_noise_rate_and_delta_move_every_adversary_the_right_way(threat, 
     assert epsilon(threat, ledger(4, example_sampling=batches), adjacency) > middle
     assert epsilon(threat, ledger(example_sampling=batches, sigmas=(30.0,) * 3), adjacency) > middle
     assert epsilon(threat, ledger(example_sampling=batches, layers=3), adjacency) > middle
-    assert epsilon(threat, ledger(example_sampling=batches, example_rate=0.2), adjacency) >= middle
-    assert epsilon(threat, ledger(example_sampling=batches, cohort_rate=0.9), adjacency) >= middle
+    not_less = middle * (1 - 1e-12)  # closed forms are solved to that
+    assert epsilon(threat, ledger(example_sampling=batches, example_rate=0.2), adjacency) >= not_less
+    assert epsilon(threat, ledger(example_sampling=batches, cohort_rate=0.9), adjacency) >= not_less
     assert epsilon(threat, start, adjacency, delta=1e-7) > middle
 
 
