@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.special import logsumexp
 from scipy.stats import norm
 
 from gradveil.accounting.caveats import CUT
@@ -60,6 +61,19 @@ def test_one_of_two_lots_costs_what_an_integral_says_and_never_less(z, epsilon):
     for way, expected in of_two(z, epsilon).items():
         found = delta_of(Step(z, 0.5, 1, lots=2), way, epsilon)
         assert expected * (1 - 1e-9) <= found <= expected * 1.004
+
+
+@pytest.mark.parametrize("lots", [2, 49])
+@pytest.mark.parametrize("epsilon", [40.0, 50.0])
+def test_with_next_to_no_noise_large_losses_are_not_overlooked(lots, epsilon):
+    """Without the unit the ratio of densities is far below 2^-52; there 1 + x would be 1."""
+    rng, z, draws = np.random.default_rng(2), 0.08, 20_000
+    logs = rng.normal(-0.5 / z**2, 1 / z, (draws, lots))
+    gain = np.maximum(0, -np.expm1(np.minimum(epsilon + logsumexp(logs, axis=1) - math.log(lots), 0.0)))
+    found = delta_of(Step(z, 1 / lots, 1, lots=lots), ADD, epsilon)
+    error = gain.std() / math.sqrt(draws)
+    assert gain.mean() - 4 * error <= found <= 1.01 * gain.mean() + 4 * error
+    assert found > 0.05
 
 
 def simulated(z, period, lots, rounds, epsilon, draws):

@@ -61,8 +61,8 @@ class Prices(NamedTuple):
 
 def remove(step: Step, epsilons: Array) -> Array:
     """Return E max(0, 1 - g + g M - e^epsilon) for every epsilon."""
-    prices, chance = _prices(step.z, step.lots), step.q * step.lots
-    x = 1 + np.expm1(epsilons) / chance
+    prices, chance = _prices(step.z, step.lots), _chance(step)
+    x = _mean_at(epsilons, chance)
     inside = chance * np.interp(x, prices.at, prices.above, right=0.0)
     delta = np.where(x > prices.at[0], inside, -np.expm1(np.minimum(epsilons, 0.0)))
     return np.asarray(delta * (1 + _ROUNDING) + prices.lost)
@@ -70,17 +70,28 @@ def remove(step: Step, epsilons: Array) -> Array:
 
 def add(step: Step, epsilons: Array) -> Array:
     """Return E max(0, 1 - e^epsilon (1 - g + g M)) for every epsilon."""
-    prices, chance = _prices(step.z, step.lots), step.q * step.lots
-    x = 1 + np.expm1(-epsilons) / chance
+    prices, chance = _prices(step.z, step.lots), _chance(step)
+    x = _mean_at(-epsilons, chance)
     inside = np.interp(x, prices.at, prices.below) + np.maximum(x - prices.at[-1], 0.0)
     return np.asarray(np.exp(epsilons) * chance * inside * (1 + _ROUNDING) + prices.lost)
 
 
 def ends(step: Step) -> tuple[float, float]:
     """Return the least and the largest ln P / Q on the grid."""
-    at, chance = _prices(step.z, step.lots).at, step.q * step.lots
-    low, high = (math.log1p(chance * (float(x) - 1)) for x in (at[0], at[-1]))
+    at, chance = _prices(step.z, step.lots).at, _chance(step)
+    low, high = (math.log(1 - chance + chance * float(x)) for x in (at[0], at[-1]))
     return low, high
+
+
+def _chance(step: Step) -> float:
+    """Return g, the probability that some lot holds the unit, rounded up: n times 1 / n must be 1."""
+    return min(1.0, step.q * step.lots * (1 + 1e-12))
+
+
+def _mean_at(losses: Array, chance: float) -> Array:
+    """Solve 1 - g + g x = e^loss for x, without cancellation both near 0 and far below."""
+    near, far = np.maximum(losses, -1.0), np.minimum(losses, -1.0)
+    return np.where(losses > -1, 1 + np.expm1(near) / chance, (np.exp(far) - (1 - chance)) / chance)
 
 
 @lru_cache(maxsize=512)
