@@ -171,3 +171,12 @@ def test_mu_of_a_sum_is_smaller_by_the_root_of_its_clients_where_their_noise_add
 def test_sums_over_a_number_that_varies_are_refused(changes):
     with pytest.raises(BadInput, match="view = 'aggregate': needs cohorts and batches of a fixed size"):
         summed(plan_of("non-private", **changes))
+
+
+def test_what_each_example_adds_to_a_sum_adds_up_to_it():
+    plan = plan_of("non-private", local_steps=1)
+    reading = summed(plan)
+    x, y = dataset().train.x[reading.rows] / np.float32(255), dataset().train.y[reading.rows]
+    replay, given = Replay.of(plan, SUM), (reading.params, reading.clip_state)
+    alone = sum(flat(replay(*given, x[i : i + 1], y[i : i + 1])) for i in range(len(y)))
+    np.testing.assert_allclose(alone, flat(reading.gradient), rtol=1e-4, atol=1e-6)

@@ -75,8 +75,14 @@ class Replay:
         return ReleaseLaw(jax.tree.map(lambda m: jnp.mean(m, axis=0), means), None, None, std)
 
     def by_client(self, a: Array, clients: int) -> Array:
-        """Return what each client holds, [L H B, ...] step by step -> [H, L B, ...]."""
+        """Return what each client holds, [L H B, ...] step by step -> [H, L B, ...].
+
+        Fewer examples than there are places are filled up with padding: zeros, and labels below 0.
+        """
         steps = self.spec.steps
+        spare = -a.shape[0] % (steps * clients)
+        if spare:
+            a = jnp.concatenate([a, jnp.full((spare, *a.shape[1:]), -1 if a.ndim == 1 else 0, a.dtype)])
         whose = a.reshape(steps, clients, a.shape[0] // (steps * clients), *a.shape[1:])
         return jnp.swapaxes(whose, 0, 1).reshape(clients, a.shape[0] // clients, *a.shape[1:])
 
