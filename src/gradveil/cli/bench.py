@@ -80,31 +80,25 @@ def _scaling(out: Path, as_json: bool) -> None:
 
 
 def _show_steps(figures: dict[str, Any]) -> None:
-    columns = [
-        "",
-        "B",
-        "ours",
-        "not private",
-        "Opacus",
-        "products",
-        "ours / not private",
-        "ours / products",
-        "Opacus / ours",
-    ]
-    table(
-        "Milliseconds of one local step of a client, all cores used", columns, [_step(row) for row in figures["steps"]]
-    )
-    ways = sorted({row["opacus_way"] for row in figures["steps"] if row["opacus_way"]})
-    fastest = f" Opacus is the fastest of its ways, here {'; '.join(ways)}." if ways else ""
-    typer.echo("Ratios in brackets are of processor time, which other work on the machine disturbs less." + fastest)
+    rows = figures["steps"]
+    named = {"ours": "gradveil", "nonprivate": "not private", "opacus": "Opacus", "floor": "products"}
+    times = [[_case(row), *(_or_dash(row[f"{name}_ms"]) for name in named)] for row in rows]
+    table("Milliseconds of one local step of a client, all cores used", ["", *named.values()], times)
+    pairs = {
+        "ours_over_nonprivate": "gradveil / not private",
+        "ours_over_floor": "gradveil / products",
+        "opacus_over_ours": "Opacus / gradveil",
+    }
+    ratios = [[_case(row), *(f"{_or_dash(row[key])} ({_or_dash(row[f'{key}_cpu'])})" for key in pairs)] for row in rows]
+    table("Ratios; in brackets those of processor time, which other work disturbs less", ["", *pairs.values()], ratios)
+    ways = sorted({row["opacus_way"] for row in rows if row["opacus_way"]})
+    if ways:
+        typer.echo(f"Opacus is the fastest of its ways, here {'; '.join(ways)}.")
     typer.echo(f"{figures['devices']} devices; compiling the first took {figures['compile_seconds']:.1f} s.")
 
 
-def _step(row: dict[str, Any]) -> list[str]:
-    times = [_or_dash(row[f"{name}_ms"]) for name in ("ours", "nonprivate", "opacus", "floor")]
-    pairs = ("ours_over_nonprivate", "ours_over_floor", "opacus_over_ours")
-    ratios = ["-" if row[key] is None else f"{row[key]:.2f} ({row[f'{key}_cpu']:.2f})" for key in pairs]
-    return [row["dataset"], str(row["batch"]), *times, *ratios]
+def _case(row: dict[str, Any]) -> str:
+    return f"{row['dataset']}, B = {row['batch']}"
 
 
 def _or_dash(number: float | None) -> str:
