@@ -156,4 +156,5 @@ def _weighted(weights: Array, layer: Array | _Product) -> Array:
         summed: Array = tree.weighted_sum(weights, layer)
         return summed
     inputs, errors = tree.weigh((weights != 0).astype(jnp.float32), layer.inputs), tree.weigh(weights, layer.errors)
-    return inputs.T @ errors
+    product: Array = inputs.T @ errors
+    return product
