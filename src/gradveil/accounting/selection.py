@@ -23,7 +23,10 @@ ORDERS = (*(1 + i / 20 for i in range(1, 200)), *range(11, 64), *(2**i for i in 
 
 def most_trials(mean: float) -> int:
     """Return the number of trials that a Poisson draw exceeds with probability at most RARE."""
-    return int(poisson.isf(RARE, mean))
+    most = int(poisson.isf(RARE, mean))
+    while poisson.sf(most, mean) > RARE:  # scipy's inverse may be one too small
+        most += 1
+    return most
 
 
 def epsilon_of_best(trial: Steps, run: Steps, mean: float, delta: float) -> float:

@@ -47,7 +47,7 @@ def _methods(method: Method) -> tuple[Method, ...]:
     bound = _bound(method)
     if bound is None:
         return (method,)
-    return tuple(method if factor == 1 else Tweaks(clip=bound * factor).of(method) for factor in CLIPS)
+    return tuple(method if factor == 1 else Tweaks(clip=float(f"{bound * factor:.4g}")).of(method) for factor in CLIPS)
 
 
 def _bound(method: Method) -> float | None:
