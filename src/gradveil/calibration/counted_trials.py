@@ -35,15 +35,16 @@ def counted(plans: Sequence[Plan], dataset: Dataset, epsilon: float, trials: int
 
     All get the mu of the first, so that each of them counts the trials of all.
     """
-    if Population.of(plans[0], dataset).copies > 1:
-        raise BadInput("on = private: records that several clients hold are not counted; use fewer or smaller clients")
     layers = layer_count(plans[0], dataset.shape, len(dataset.classes))
 
     def with_trials(plan: Plan, factor: float) -> Plan:
         noised = louder(plan, factor)
         return replace(noised, tuned=_trials(noised, trials, multiplier(noised, layers) / TRIAL_SHARE))
 
-    first = meet(with_trials(plans[0], 1.0), dataset, epsilon, noisier=with_trials)
+    began = with_trials(plans[0], 1.0)
+    if Population.of(began, dataset).copies > 1:
+        raise BadInput("on = private: records that several clients hold are not counted; use fewer or smaller clients")
+    first = meet(began, dataset, epsilon, noisier=with_trials)
     z = multiplier(first, layers)
     scaled = [louder(plan, _MARGIN * z / multiplier(plan, layers)) for plan in plans[1:]]
     return [first, *(replace(plan, tuned=first.tuned, max_epsilon=epsilon) for plan in scaled)]
