@@ -177,11 +177,12 @@ def _others(dataset: Dataset) -> tuple[Sums, ...]:
     common = Sums(model=PREPARED, client_size=size, steps=10, rate=100.0, clip=0.3, found=OTHER)
     if dataset.is_image and min(dataset.shape[:2]) >= _PICTURE:
         features = Features(scattering=ScatteringBlock(), map=RandomMap(k=400))
-        return tuple(replace(common, features=features, most=most, rate=rate) for most, rate in _PICTURE_RATES)
+        pictures = replace(common, features=features)
+        return tuple(replace(pictures, most=most, steps=steps, rate=rate) for most, steps, rate in _PICTURES)
     return (common if math.prod(dataset.shape) <= WIDEST else replace(common, model=CENTERED),)
 
 
-_PICTURE_RATES = ((0.15, 300.0), (0.45, 600.0), (math.inf, 1000.0))
-"""The largest epsilon of the sums over all clients that a learning rate is meant for."""
+_PICTURES = ((0.15, 10, 300.0), (0.45, 10, 600.0), (1.5, 10, 1000.0), (math.inf, 20, 3000.0))
+"""The largest epsilon of the sums over all clients, the steps of gradients and the learning rate for it."""
 _PICTURE = 16
 """Pixels along each side from which scattering has something to tell."""
