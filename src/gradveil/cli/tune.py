@@ -1,6 +1,5 @@
 """`gradveil tune`: the options; `tune_steps` does the work, and is imported only when they are right."""
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -10,32 +9,13 @@ import typer
 from gradveil.cli import options
 from gradveil.cli.options import THREATS, AsJson, DataDir, Target
 from gradveil.cli.output import doing
+from gradveil.cli.tune_request import TuneRequest
 
 _data = partial(typer.Option, rich_help_panel=options.DATA)
 _federation = partial(typer.Option, rich_help_panel=options.FEDERATION)
 _privacy = partial(typer.Option, rich_help_panel=options.PRIVACY)
 _stopping = partial(typer.Option, rich_help_panel=options.STOPPING)
 _output = partial(typer.Option, rich_help_panel=options.OUTPUT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneRequest:
-    """The options of `gradveil tune`."""
-
-    dataset: str
-    target: str | None
-    data_dir: Path | None
-    on: str
-    method: str
-    trials: int
-    target_epsilon: float
-    threat_model: str
-    delta: float
-    seed: int
-    noise_source: str | None
-    clients: int | None
-    out: Path
-    as_json: bool
 
 
 def tune(

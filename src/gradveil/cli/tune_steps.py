@@ -14,7 +14,7 @@ from gradveil.calibration.tuning_data import tuning_data
 from gradveil.cli.guarantee_output import show_guarantees
 from gradveil.cli.loading import load
 from gradveil.cli.output import doing, emit_json, say, table
-from gradveil.cli.tune import TuneRequest
+from gradveil.cli.tune_request import TuneRequest
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
