@@ -18,11 +18,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from gradveil.accounting import caveats, guarantee, tight
+from gradveil.accounting import caveats, guarantee, participation, tight
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.participation import (
-    adds_up, batches, beyond, is_sampled, one_round, pooled, remarks, whole_client, worst,
-)  # fmt: skip
+from gradveil.accounting.participation import adds_up, batches, beyond, one_round, pooled, remarks, whole_client, worst
 from gradveil.accounting.release import Release
 from gradveil.accounting.selection import RARE, about_tuning, epsilon_of_models
 from gradveil.accounting.steps import grouped, merged, repeated
@@ -135,7 +133,7 @@ def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str)
     1 - eta, the same for both neighbors, nothing is truncated, and by convexity delta(epsilon) grows by eta at most.
     Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full.
     """
-    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if is_sampled(r))
+    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if participation.is_sampled(r))
     eta += RARE if ledger.best_of is not None else 0.0
     reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
     cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
