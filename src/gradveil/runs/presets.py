@@ -126,8 +126,8 @@ def resolve(
     target_epsilon: what the noise will be scaled to, on which some presets depend; the noise itself is not changed.
     """
     changes = settle_given(Plan, changes)
-    usual = {} if target_epsilon is None else {"threat_model": Plan.__dataclass_fields__["threat_model"].default}
-    against = usual | {key: value for key, value in changes.items() if key == "threat_model"}
+    against: dict[str, Any] = {} if target_epsilon is None else {"threat_model": "server"}  # as of a plan
+    against |= {key: value for key, value in changes.items() if key == "threat_model"}
     preset = preset_for(dataset, method, target_epsilon, **against)
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
     defaults = {
