@@ -53,3 +53,20 @@ def summed(honest: int, cohort: int) -> str:
 def trusted(parts: tuple[str, ...]) -> str:
     """Name the parts whose claims were not proved."""
     return f"Your own parts were trusted, not proved: {', '.join(parts)}. If one breaks its claim, nothing holds."
+
+
+def composed(trials: str) -> str:
+    """Say that trials on the same records are counted, each as a release of its own."""
+    return (
+        f"Settings were chosen by {trials} trials on the same records; all that these released is counted, as if the "
+        "adversary had seen every one. Further tuning is not covered."
+    )
+
+
+def best_of(mean: float) -> str:
+    """Say what counting the best of several trials rests on."""
+    return (
+        f"Settings were chosen by trials on the same records, a secret number drawn with mean {mean:g}; that is "
+        "counted as repeat-and-select (arXiv 2110.03620). It holds while nobody sees more of the trials than the "
+        "settings that were chosen, not even how many there were. Further tuning is not covered."
+    )

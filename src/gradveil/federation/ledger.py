@@ -1,10 +1,12 @@
 """The translation of plans for the accountants: what each round releases."""
 
 import math
+from dataclasses import replace
 
 import jax
 
-from gradveil.accounting.release import Release
+from gradveil.accounting.release import TRIAL, Release
+from gradveil.accounting.selection import most_trials
 from gradveil.data.sampling import Allocation, FixedPass
 from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
@@ -65,6 +67,28 @@ def releases(plan: Plan, t: int, layers: int, copies: int, replies: int | None =
         stage="gradient" if stage is None else stage.name,
     )
     return (main, *_count(method, main))
+
+
+def releases_of_trials(plan: Plan, layers: int, copies: int) -> tuple[Release, ...]:
+    """Return what the trials released that chose the plan's settings: a sum each, as many as there may be."""
+    tuned = plan.tuned
+    if tuned is None or tuned.sigma is None or tuned.clients is None or tuned.honest is None:
+        return ()
+    like, *_ = releases(plan, len(plan.preparation), layers, copies)
+    one = replace(
+        like,
+        round=-1,
+        sigmas=(tuned.sigma,),
+        ratio=1.0,
+        layers=1,
+        draw="sum",
+        share=False,
+        cohort=tuned.clients,
+        honest=tuned.honest,
+        sum_only=True,
+        stage=TRIAL,
+    )
+    return (one,) * (most_trials(tuned.trials) if tuned.hidden else tuned.trials)
 
 
 def _honest(plan: Plan, cohort: int) -> int:

@@ -165,23 +165,24 @@ def sums_for(dataset: Dataset, epsilon: float | None = None, threat_model: str =
     is about epsilon / sqrt(K) against those who see the sum.
     """
     examples = len(dataset.train)
-    if dataset.own or dataset.name not in SUMS:
-        return _other(dataset).preset(examples)
-    tiers = SUMS[dataset.name]
+    tiers = _others(dataset) if dataset.own or dataset.name not in SUMS else SUMS[dataset.name]
     clients = max(1, examples // tiers[0].client_size)
     spent = (USUAL if epsilon is None else epsilon) / (1.0 if threat_model in SUM_THREATS else math.sqrt(clients))
     return next(tier for tier in tiers if spent <= tier.most or tier is tiers[-1]).preset(examples)
 
 
-def _other(dataset: Dataset) -> Sums:
+def _others(dataset: Dataset) -> tuple[Sums, ...]:
     """Return settings for data that have none of their own: scattering for pictures, rows of tables as they are."""
     size = max(1, min(500, len(dataset.train) // 2))
     common = Sums(model=PREPARED, client_size=size, steps=10, rate=100.0, clip=0.3, found=OTHER)
     if dataset.is_image and min(dataset.shape[:2]) >= _PICTURE:
         features = Features(scattering=ScatteringBlock(), map=RandomMap(k=400))
-        return replace(common, features=features, rate=1000.0)
-    return common if math.prod(dataset.shape) <= WIDEST else replace(common, model=CENTERED)
+        pictures = replace(common, features=features)
+        return tuple(replace(pictures, most=most, steps=steps, rate=rate) for most, steps, rate in _PICTURES)
+    return (common if math.prod(dataset.shape) <= WIDEST else replace(common, model=CENTERED),)
 
 
+_PICTURES = ((0.15, 10, 300.0), (0.45, 10, 600.0), (1.5, 10, 1000.0), (math.inf, 20, 3000.0))
+"""The largest epsilon of the sums over all clients, the steps of gradients and the learning rate for it."""
 _PICTURE = 16
 """Pixels along each side from which scattering has something to tell."""
