@@ -149,7 +149,7 @@ def attack(
     found = summary(verdicts) | {"per_victim": tuple(verdicts)}
     candidates = identification(caught, truths, seed) if identify else ()
     near = finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
-    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near)
+    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near, found["not_fitted"])
     record = AttackRecord(
         **_facts(scene, attack, settings_of(scene, attack, rule, seed, len(caught))),
         **found,
