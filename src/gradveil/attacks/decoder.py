@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from gradveil.attacks.decoder_training import Training, decoded
+from gradveil.attacks.decoder_training import TrainedDecoder, Training, decoded
 from gradveil.attacks.leak import Stage
 from gradveil.attacks.public_stats import PublicStats
 from gradveil.errors import BadInput
@@ -14,14 +14,15 @@ from gradveil.tree import Array
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """x = mean + D(u) - D(0) + rest w, of z = (u, w) with u [k] and w [p]; the cost is ||z||^2 / 2.
+    """x = mean + D(u) - D(0) + rest w with u = m + s v, of z = (v, w) with v [k] and w [p]; the cost is ||z||^2 / 2.
 
-    D is trained on public examples alone (see `decoder_training`). w is what no decoding explains, `rest` its deviation
-    at each value. Where the gradient says nothing, the guess stays at the public mean.
+    D is trained on public examples alone (see `decoder_training`). m and s are mean and deviation of the latent values
+    of examples whose classes have the posterior shares. w is what no decoding explains, `rest` its deviation at each
+    value. Where the gradient says nothing, the guess stays near the public mean, for which u = 0 stands.
     """
 
     training: Training = field(default_factory=Training)
-    believes: ClassVar[bool] = False
+    believes: ClassVar[bool] = True
     cuts: ClassVar[bool] = False
 
     def refuse(self, stage: Stage) -> None:
@@ -38,8 +39,12 @@ class Decoder:
 
     def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
         """Decode the latent values, and add the rest."""
-        u, w = z[:, : self.training.latent], z[:, self.training.latent :]
-        rows = decoded(self.training, stats.decoder, u) + stats.decoder.rest * w
+        v, w = z[:, : self.training.latent], z[:, self.training.latent :]
+        decoder: TrainedDecoder = stats.decoder
+        shares = stats.beliefs[: len(decoder.middles)]
+        m = shares @ decoder.middles
+        s = jnp.sqrt(shares @ (jnp.square(decoder.middles) + jnp.square(decoder.spreads)) - jnp.square(m))
+        rows = decoded(self.training, decoder.layers, m + s * v) + decoder.rest * w
         guess: Array = stats.mean + rows.reshape(z.shape[0], *stage.shape)
         return guess
 

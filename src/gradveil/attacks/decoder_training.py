@@ -51,34 +51,39 @@ class Training:
 
 
 class TrainedDecoder(NamedTuple):
-    """layers: those of D, k -> p values. rest [p]: the deviation of public examples from their best decoding."""
+    """layers: those of D, k -> p values. rest [p]: the deviation of public examples from their best decoding.
+
+    middles, spreads [classes, k]: mean and deviation of the latent values of each class.
+    """
 
     layers: Tree
     rest: Array
+    middles: Array
+    spreads: Array
 
 
 def trained_decoder(training: Training, public: Public) -> TrainedDecoder:
     """Return the decoder of public examples: of this process, of the cache on disk, or trained now."""
     known = public.memo.get(training)
     if known is None:
-        known = public.memo[training] = _from_disk(training, public.x)
+        known = public.memo[training] = _from_disk(training, public)
     found: TrainedDecoder = known
     return found
 
 
-def decoded(training: Training, decoder: TrainedDecoder, u: Array) -> Array:
+def decoded(training: Training, layers: Tree, u: Array) -> Array:
     """Return D(u) - D(0) for latent values u [n, k], as rows [n, p]."""
-    decode = partial(training.network.apply, decoder.layers)
+    decode = partial(training.network.apply, layers)
     rows: Array = jax.vmap(decode)(u) - decode(jnp.zeros(u.shape[1]))
     return rows
 
 
-def train(training: Training, x: Host) -> TrainedDecoder:
-    """Fit encoder and decoder to public examples [n, ...] by the evidence bound, from a fixed seed.
+def train(training: Training, public: Public) -> TrainedDecoder:
+    """Fit encoder and decoder to public examples by the evidence bound, from a fixed seed.
 
     The noise around a decoding has the deviation that fits each lot best: p / 2 log(mean squared error) + KL.
     """
-    rows = jnp.asarray(x, jnp.float32).reshape(len(x), -1)
+    rows = jnp.asarray(public.x, jnp.float32).reshape(len(public.x), -1)
     held, seen = rows[::HELD_OUT], jnp.delete(rows, jnp.s_[::HELD_OUT], axis=0)
     mean, p = rows.mean(axis=0), rows.shape[1]
     keys = jax.random.split(jax.random.key(0), 3)
@@ -86,9 +91,20 @@ def train(training: Training, x: Host) -> TrainedDecoder:
     encoder = training.network.init(keys[1], (p,), 2 * training.latent)
     encoder, decoder = _descend(training, (encoder, decoder), seen if len(seen) else rows, mean, keys[2])
     middle, _ = _encoded(training, encoder, held - mean)
-    missed = held - mean - decoded(training, TrainedDecoder(decoder, mean), middle)
+    missed = held - mean - decoded(training, decoder, middle)
     rest = jnp.sqrt(jnp.mean(jnp.square(missed), axis=0) + 1e-4)
-    return TrainedDecoder(decoder, rest)
+    return TrainedDecoder(decoder, rest, *_by_class(*_encoded(training, encoder, rows - mean), public.y))
+
+
+def _by_class(middle: Array, log_spread: Array, y: Host) -> tuple[Array, Array]:
+    """Return mean and deviation of the latent values of each class; a class without examples is like all of them."""
+    found = []
+    for label in range(int(y.max()) + 1):
+        own = y == label if np.any(y == label) else np.ones(len(y), bool)
+        inside = jnp.mean(jnp.exp(2 * log_spread[own]), axis=0)
+        found.append((jnp.mean(middle[own], axis=0), jnp.sqrt(jnp.var(middle[own], axis=0) + inside)))
+    middles, spreads = zip(*found, strict=True)
+    return jnp.stack(middles), jnp.stack(spreads)
 
 
 def _encoded(training: Training, encoder: Tree, rows: Array) -> tuple[Array, Array]:
@@ -103,7 +119,7 @@ def _descend(training: Training, nets: tuple[Tree, Tree], rows: Array, mean: Arr
 
     def bound(both: tuple[Tree, Tree], lot: Array, noise: Array) -> Array:
         middle, log_spread = _encoded(training, both[0], lot - mean)
-        guess = decoded(training, TrainedDecoder(both[1], mean), middle + jnp.exp(log_spread) * noise)
+        guess = decoded(training, both[1], middle + jnp.exp(log_spread) * noise)
         error = jnp.mean(jnp.square(lot - mean - guess)) + 1e-6
         divergence = jnp.sum(jnp.square(middle) + jnp.exp(2 * log_spread) - 1 - 2 * log_spread, axis=1) / 2
         return lot.shape[1] / 2 * jnp.log(error) + jnp.mean(divergence)
@@ -126,23 +142,25 @@ def decoders_folder() -> Path:
     return Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")).expanduser() / "decoders"
 
 
-def _from_disk(training: Training, x: Host) -> TrainedDecoder:
+def _from_disk(training: Training, public: Public) -> TrainedDecoder:
     """Return the decoder that is kept under the digest of what it was made from; train and keep it if none is."""
-    path = decoders_folder() / f"{_digest(training, x)}.npz"
+    path = decoders_folder() / f"{_digest(training, public)}.npz"
     try:
         with np.load(path, allow_pickle=False) as file:
-            *layers, rest = (file[name] for name in sorted(file.files))
-            return TrainedDecoder(tuple(map(jnp.asarray, layers)), jnp.asarray(rest))
+            *layers, rest, middles, spreads = (jnp.asarray(file[name]) for name in sorted(file.files))
+            return TrainedDecoder(tuple(layers), rest, middles, spreads)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        decoder = train(training, x)
-        _keep(path, [*jax.tree.leaves(decoder.layers), decoder.rest])
+        decoder = train(training, public)
+        _keep(path, jax.tree.leaves(decoder))
         return decoder
 
 
-def _digest(training: Training, x: Host) -> str:
+def _digest(training: Training, public: Public) -> str:
     """Return the SHA-256 of the sizes, the public examples and this module's source code."""
-    parts = (repr(training).encode(), str((x.dtype.str, x.shape)).encode(), np.ascontiguousarray(x).tobytes())
-    return hashlib.sha256(b"\0".join((*parts, Path(__file__).read_bytes()))).hexdigest()
+    running = hashlib.sha256(repr(training).encode() + Path(__file__).read_bytes())
+    for part in (public.x, public.y):
+        running.update(str((part.dtype.str, part.shape)).encode() + np.ascontiguousarray(part).tobytes())
+    return running.hexdigest()
 
 
 def _keep(path: Path, arrays: list[Array]) -> None:
