@@ -16,7 +16,7 @@ class PublicStats(NamedTuple):
     mean, deviation [...]; center [...]: the mean weighted by the posterior of the classes; class_means
     [classes, ...]: the mean where a class has no public example; low, high [...]: the range. spread [p, k] and gains
     [k]: examples vary as center + V diag(gains) z + floor w with z, w standard normal.
-    labels [n]: the inferred labels of the n guesses. beliefs [classes]: the shares of classes. decoder: for a prior that
+    labels [n]: the inferred labels of the n guesses. beliefs [classes]: the shares of classes. decoder: of a prior that
     has one (see `decoder_training`).
     """
 
