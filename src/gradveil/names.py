@@ -34,7 +34,7 @@ ATTACKS: dict[str, str] = {
     "cpl": "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)",
     "gradinv": "matches only the direction, with total variation and bounds, by signed Adam (Geiping et al.)",
     "gradinv-layers": "GradInv that matches the direction of every layer alike",
-    "gradinv-lbfgs": "GradInv by L-BFGS, its bounds as a squashing function: as many evaluations, much nearer",
+    "gradinv-lbfgs": "GradInv by L-BFGS, its bounds as a squashing function; nearer after far fewer evaluations",
     "analytic": "divides the gradient of a dense first layer by that of its bias; exact for one example",
     "exact": "takes the gradient of a dense first layer apart by rank and ReLU zeros: whole batches (Dimitrov et al.)",
     "map": "finds the likeliest example given the noise and the clipping, with a prior from public examples",
