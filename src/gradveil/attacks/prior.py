@@ -127,9 +127,10 @@ class TotalVariation:
 
 @dataclass(frozen=True, slots=True)
 class Squashed:
-    """Smooth as TotalVariation, and within the range of public examples without a cut: x = low + range / (1 + e^-z).
+    """Smooth as TotalVariation, and within the range of public examples without a cut: x = low + range (1 + sin z) / 2.
 
-    L-BFGS, which a cut after its step would mislead, can follow this.
+    L-BFGS, which a cut after its step would mislead, can follow this. A sine reaches the ends of the range, where many
+    values lie, and a step that is too long leads to other values, not to a flat end.
     """
 
     weight: float = 1e-6
@@ -149,7 +150,7 @@ class Squashed:
     def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
         """Squash every value into the range."""
         low, high = stats.low.min(), stats.high.max()
-        return low + (high - low) * jax.nn.sigmoid(z)
+        return low + (high - low) * (1 + jnp.sin(z)) / 2
 
     def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Compare neighboring pixels."""
