@@ -10,7 +10,7 @@ import pytest
 
 from gradveil.attacks import decoder_training
 from gradveil.attacks.decoder import Decoder
-from gradveil.attacks.decoder_training import Training, decoded, train, trained_decoder
+from gradveil.attacks.decoder_training import DecoderTraining, decoded, train, trained_decoder
 from gradveil.attacks.labels import Granted
 from gradveil.attacks.leak import Leak, Public, Reading, Stage
 from gradveil.attacks.metrics import rmse
@@ -21,7 +21,7 @@ from gradveil.errors import BadInput
 from gradveil.models.gradients import per_example_gradients
 from gradveil.surface import Surface
 
-TINY = Training(latent=8, hidden=48, steps=600, lot=64, rate=3e-3)
+TINY = DecoderTraining(latent=8, hidden=48, steps=600, lot=64, rate=3e-3)
 SHAPE, CLASSES, VICTIMS, CLIP = (8, 8, 1), 10, 12, 1.0
 
 

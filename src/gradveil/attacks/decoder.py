@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from gradveil.attacks.decoder_training import TrainedDecoder, Training, decoded
+from gradveil.attacks.decoder_training import TrainedDecoder, DecoderTraining, decoded
 from gradveil.attacks.leak import Stage
 from gradveil.attacks.public_stats import PublicStats
 from gradveil.errors import BadInput
@@ -21,7 +21,7 @@ class Decoder:
     value. Where the gradient says nothing, the guess stays near the public mean, for which u = 0 stands.
     """
 
-    training: Training = field(default_factory=Training)
+    training: DecoderTraining = field(default_factory=DecoderTraining)
     believes: ClassVar[bool] = True
     cuts: ClassVar[bool] = False
 

@@ -25,7 +25,7 @@ HELD_OUT = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Training:
+class DecoderTraining:
     """Sizes of the autoencoder: k latent values, units of the one hidden layer on either side; steps of Adam on lots.
 
     x = mean + D(u) - D(0) + noise of deviation `rest`, u ~ N(0, 1): the latent value 0 stands for the public mean.
@@ -62,7 +62,7 @@ class TrainedDecoder(NamedTuple):
     spreads: Array
 
 
-def trained_decoder(training: Training, public: Public) -> TrainedDecoder:
+def trained_decoder(training: DecoderTraining, public: Public) -> TrainedDecoder:
     """Return the decoder of public examples: of this process, of the cache on disk, or trained now."""
     known = public.memo.get(training)
     if known is None:
@@ -71,14 +71,14 @@ def trained_decoder(training: Training, public: Public) -> TrainedDecoder:
     return found
 
 
-def decoded(training: Training, layers: Tree, u: Array) -> Array:
+def decoded(training: DecoderTraining, layers: Tree, u: Array) -> Array:
     """Return D(u) - D(0) for latent values u [n, k], as rows [n, p]."""
     decode = partial(training.network.apply, layers)
     rows: Array = jax.vmap(decode)(u) - decode(jnp.zeros(u.shape[1]))
     return rows
 
 
-def train(training: Training, public: Public) -> TrainedDecoder:
+def train(training: DecoderTraining, public: Public) -> TrainedDecoder:
     """Fit encoder and decoder to public examples by the evidence bound, from a fixed seed.
 
     The noise around a decoding has the deviation that fits each lot best: p / 2 log(mean squared error) + KL.
@@ -107,14 +107,16 @@ def _by_class(middle: Array, log_spread: Array, y: Host) -> tuple[Array, Array]:
     return jnp.stack(middles), jnp.stack(spreads)
 
 
-def _encoded(training: Training, encoder: Tree, rows: Array) -> tuple[Array, Array]:
+def _encoded(training: DecoderTraining, encoder: Tree, rows: Array) -> tuple[Array, Array]:
     """Return mean and log-deviation of the latent values of rows."""
     both = jax.vmap(partial(training.network.apply, encoder))(rows)
     return both[:, : training.latent], both[:, training.latent :]
 
 
 @partial(jax.jit, static_argnums=0)
-def _descend(training: Training, nets: tuple[Tree, Tree], rows: Array, mean: Array, key: Array) -> tuple[Tree, Tree]:
+def _descend(
+    training: DecoderTraining, nets: tuple[Tree, Tree], rows: Array, mean: Array, key: Array
+) -> tuple[Tree, Tree]:
     rule = optax.adam(optax.cosine_decay_schedule(training.rate, training.steps))
 
     def bound(both: tuple[Tree, Tree], lot: Array, noise: Array) -> Array:
@@ -142,7 +144,7 @@ def decoders_folder() -> Path:
     return Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")).expanduser() / "decoders"
 
 
-def _from_disk(training: Training, public: Public) -> TrainedDecoder:
+def _from_disk(training: DecoderTraining, public: Public) -> TrainedDecoder:
     """Return the decoder that is kept under the digest of what it was made from; train and keep it if none is."""
     path = decoders_folder() / f"{_digest(training, public)}.npz"
     try:
@@ -155,7 +157,7 @@ def _from_disk(training: Training, public: Public) -> TrainedDecoder:
         return decoder
 
 
-def _digest(training: Training, public: Public) -> str:
+def _digest(training: DecoderTraining, public: Public) -> str:
     """Return the SHA-256 of the sizes, the public examples and this module's source code."""
     running = hashlib.sha256(repr(training).encode() + Path(__file__).read_bytes())
     for part in (public.x, public.y):
