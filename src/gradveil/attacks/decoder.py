@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import jax.numpy as jnp
 
-from gradveil.attacks.decoder_training import TrainedDecoder, DecoderTraining, decoded
+from gradveil.attacks.decoder_training import DecoderTraining, TrainedDecoder, decoded
 from gradveil.attacks.leak import Stage
 from gradveil.attacks.public_stats import PublicStats
 from gradveil.errors import BadInput
