@@ -215,6 +215,8 @@ BAD = {
         "such as --network mlp",
     ),
     "no bias": ([*ANALYTIC, "--network", "trained"], "attack = analytic", "first layer is dense and has a bias"),
+    "prior": (["--attack", "map", "--prior", "vae"], "prior = 'vae'", "gaussian, decoder"),
+    "prior of cpl": (["--attack", "cpl", "--prior", "decoder"], "prior = decoder", "map and unrolled do"),
     "seed": (["--seed", "-1"], "seed = -1", "must lie between"),
     "no such option": (["--no-such-option"], "--no-such-option", ""),
 }

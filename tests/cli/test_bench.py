@@ -1,6 +1,7 @@
 """What `gradveil bench` answers, in small; how fast anything is stays out of the tests."""
 
 import math
+from contextlib import ExitStack
 
 import jax
 import numpy as np
@@ -20,10 +21,7 @@ CONTRACT = {"ours_ms", "nonprivate_ms", "opacus_ms", "floor_ms"}
 SMALL = Size(clients=2, examples=10, runs=3)
 ONE = (Case("adult", 5),)
 OURS = [Turn(60.0, 1.0), Turn(200.0, 1.0), Turn(100.0, 0.5), Turn(80.0, 1.0)]
-PEERS = {
-    "peer_1_threads": [Turn(30.0, 0.5), Turn(10.0, 0.75), Turn(500.0, 0.5), Turn(30.0, 0.25)],
-    "peer_2_threads": [Turn(20.0, 1.0)] * 4,
-}
+PEER = {"peer": [Turn(30.0, 0.5), Turn(10.0, 0.75), Turn(500.0, 0.5), Turn(30.0, 0.25)]}
 
 
 @pytest.mark.slow
@@ -126,16 +124,18 @@ def test_a_peer_that_stops_says_why(tmp_path):
         local_step.measure(broken, SMALL, ONE)
 
 
-def test_an_attacks_median_speed_its_success_and_the_peers_better_number_of_threads():
-    figures = attack_speed._summary({"ours": OURS} | PEERS)
-    assert (figures["attack_ours_vpm"], figures["attack_ours_success"]) == (90.0, 0.875)
-    assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (30, 0.5, 1)
-    assert figures["attack_ours_over_peer"] == 3.0
+def test_an_attacks_median_speed_and_success_of_all_cores_and_of_each():
+    figures = attack_speed._summary({"ours": OURS} | PEER, cores=2)
+    assert (figures["attack_ours_vpm"], figures["attack_ours_vpm_per_core"]) == (90.0, 45.0)
+    assert (figures["attack_peer_vpm"], figures["attack_peer_vpm_per_core"]) == (30.0, 15.0)
+    assert (figures["attack_ours_success"], figures["attack_peer_success"]) == (0.875, 0.5)
+    assert (figures["attack_ours_over_peer"], figures["attack_peer_processes"]) == (3.0, 2)
 
 
 def test_without_peers_only_our_attack_has_figures():
-    figures = attack_speed._summary({"ours": OURS})
-    empty = {"attack_peer_vpm", "attack_peer_success", "attack_ours_over_peer", "attack_peer_threads"}
+    figures = attack_speed._summary({"ours": OURS}, cores=2)
+    empty = {"attack_peer_vpm", "attack_peer_vpm_per_core", "attack_peer_success", "attack_ours_over_peer"}
+    empty |= {"attack_peer_processes"}
     assert {name for name, figure in figures.items() if figure is None} == empty
 
 
@@ -168,13 +168,13 @@ def test_the_peers_layout_is_the_same_network():
 
 @pytest.fixture
 def made_up_peer(tmp_path):
-    """A peer that claims a second a victim and thread, rebuilds none, and keeps what it was asked."""
+    """A peer that claims a second a victim, rebuilds none, and keeps what it was asked."""
     program = tmp_path / "python"
     program.write_text(
         "#!/bin/sh\n"
         f"cp $3 {tmp_path}/victims.npz\n"
         f"while read first count; do echo $2: $first $count >> {tmp_path}/asked\n"
-        """echo '{"seconds": '$((count * $2))', "successes": 0}'; done\n"""
+        """echo '{"seconds": '$count', "successes": 0}'; done\n"""
     )
     program.chmod(0o755)
     return program
@@ -185,10 +185,18 @@ def test_our_attack_is_timed_in_turn_with_a_peer_that_gets_the_same_victims(made
     figures = attack_speed.measure(made_up_peer, Effort(victims=1, turns=1))
     assert (figures["attack_ours_success"], figures["attack_victims"]) == (1, 1)
     assert 0 < figures["attack_ours_vpm"] < math.inf
-    assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (60, 0, 1)
-    assert (tmp_path / "asked").read_text().splitlines() == ["1: 0 1", "2: 0 1"] * 2  # to warm up, and to be timed
+    assert (figures["attack_peer_vpm"], figures["attack_peer_success"]) == (60, 0)
+    assert (tmp_path / "asked").read_text().splitlines() == ["1: 0 1"] * 2  # to warm up, and to be timed
     with np.load(tmp_path / "victims.npz") as handed:
         assert (handed["x"].shape, handed["x"].max(), handed["y"].shape) == ((1, 1, 28, 28), 1, (1,))
+
+
+def test_victims_are_shared_out_among_processes_that_attack_at_once(made_up_peer, tmp_path):
+    with ExitStack() as stack:
+        started = [stack.enter_context(local_step.worker(made_up_peer, "dlg_attack.py", 1, "none")) for _ in range(2)]
+        turn = attack_speed._together(started, range(4, 9))
+    assert sorted((tmp_path / "asked").read_text().splitlines()) == ["1: 4 2", "1: 6 3"]
+    assert turn == Turn(60 * 5 / 3, 0.0)  # the one with three victims ends the turn
 
 
 @pytest.mark.slow
@@ -201,12 +209,12 @@ def test_the_peer_rebuilds_a_digit():
 
 def test_the_table_of_attacks_leaves_out_a_peer_that_was_not_run(capsys):
     about = {"attack_data": "mnist", "attack_victims": 8}
-    verb._show_attacks(attack_speed._summary({"ours": OURS} | PEERS) | about)
+    verb._show_attacks(attack_speed._summary({"ours": OURS} | PEER, cores=2) | about)
     shown = capsys.readouterr().out
     assert "8 victims, mnist" in shown
     assert [line.split()[-3:] for line in shown.splitlines() if "%" in line] == [
-        ["90", "88%", "1.00"],
-        ["30", "50%", "0.33"],
+        ["45", "88%", "1.00"],
+        ["15", "50%", "0.33"],
     ]
-    verb._show_attacks(attack_speed._summary({"ours": OURS}) | about)
+    verb._show_attacks(attack_speed._summary({"ours": OURS}, cores=2) | about)
     assert "PyTorch" not in capsys.readouterr().out

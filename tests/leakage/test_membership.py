@@ -269,7 +269,7 @@ def rate(tpr_ci, alarm_ci):
     ],
 )
 def test_the_verdict_on_membership_rests_on_intervals_above_chance(told, expected):
-    assert verdict((0.0, 0.0), 0.25, (), False, told) == expected
+    assert verdict((0.0, 0.0), 0.25, (), False, membership=told) == expected
     assert expected in Verdict.__args__
 
 

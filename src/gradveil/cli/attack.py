@@ -61,6 +61,14 @@ def attack(
         int | None,
         _attack(help="Number of starts; the one with the smallest loss counts.", show_default="the attack's own"),
     ] = None,
+    prior: Annotated[
+        str | None,
+        _attack(
+            help="What attack map takes examples to be like: gaussian, or decoder (a small network, trained on public "
+            "pictures; takes a minute).",
+            show_default="gaussian",
+        ),
+    ] = None,
     rounds: Annotated[
         str,
         _attack(
@@ -123,7 +131,7 @@ def attack(
     """
     request = AttackRequest(
         run=run, dataset=dataset, target=target, data_dir=data_dir, method=method, surface=surface, name=name,
-        server=server, victims=victims, iterations=iterations, view=view, rounds=rounds, batch=batch,
+        server=server, victims=victims, iterations=iterations, prior=prior, view=view, rounds=rounds, batch=batch,
         local_steps=local_steps, cohort=cohort, network=network, readings=readings, told_labels=told_labels, rule=rule,
         restarts=restarts, lr=lr, clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw,
         sensitivity=sensitivity, keep_truth=keep_truth, seed=seed, out=out, as_json=as_json,

@@ -76,6 +76,7 @@ def _rows(r: AttackRecord) -> list[tuple[str, str]]:
         ("features right", number(r.feature_accuracy)),
         ("features right by the most frequent values", number(r.feature_baseline)),
         ("restarts after NaN", str(r.diverged) if r.diverged else ""),
+        ("did not fit what was read", f"{r.not_fitted} of {r.victims}" if r.not_fitted else ""),
     ]
     return rows + [_candidates(c) for c in r.candidates]
 
@@ -133,4 +134,10 @@ def verdict(record: AttackRecord) -> str:
     if record.membership is not None:
         return f"{_MEMBERSHIP[record.verdict]}."
     theirs = "resilient" if record.resilient_by_the_papers_rule else "not resilient"
-    return f"{_VERDICTS[record.verdict]}. An RMSE of 0.6 before clamping, the paper's cut, calls the method {theirs}."
+    ours = _VERDICTS[record.verdict]
+    if record.not_fitted and record.verdict != "leaks":
+        ours = (
+            f"Cannot tell: the attack did not fit what was read of {record.not_fitted} of {record.victims} victims, so "
+            "its guesses there say nothing; try more --iterations or another attack"
+        )
+    return f"{ours}. An RMSE of 0.6 before clamping, the paper's cut, calls the method {theirs}."

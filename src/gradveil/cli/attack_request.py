@@ -18,6 +18,7 @@ class AttackRequest:
     server: str
     victims: int | None
     iterations: int | None
+    prior: str | None
     view: str
     rounds: str
     batch: int | None

@@ -8,8 +8,10 @@ from gradveil.attacks.attack import Attack
 from gradveil.attacks.fishing import Fishing
 from gradveil.attacks.imprint import Imprint
 from gradveil.attacks.labels import Granted
+from gradveil.attacks.matching import Matching
+from gradveil.attacks.prior import Gaussian
 from gradveil.attacks.score import RULES
-from gradveil.attacks.zoo import ATTACKS, INFERENCES, MALICIOUS
+from gradveil.attacks.zoo import ATTACKS, INFERENCES, MALICIOUS, MAP_PRIORS
 from gradveil.cli import attack_output
 from gradveil.cli.attack_request import AttackRequest
 from gradveil.cli.output import bar, emit_json
@@ -54,7 +56,7 @@ SURFACES = {str(int(surface)): surface for surface in Surface}
 def execute(request: AttackRequest) -> None:
     """Attack gradients at one of the three surfaces, judge what was recovered, and write the record."""
     trap = _trap(request)
-    mounted = _attack(request.name, request.iterations, request.restarts) if trap is None else trap
+    mounted = _with_prior(request) if trap is None else trap
     surface = pick("surface", request.surface, SURFACES)
     pick("rule", request.rule, RULES)
     if not 0 <= request.seed <= LARGEST_SEED:
@@ -110,7 +112,7 @@ def _trap(request: AttackRequest) -> Imprint | Fishing | None:
         return None
     if request.run is not None:
         raise BadInput("--server malicious: only for an untrained network (--dataset); the server of a run was honest")
-    for option in ("iterations", "restarts"):
+    for option in ("iterations", "restarts", "prior"):
         if getattr(request, option) is not None:
             raise BadInput(f"{option}: the attack {request.name!r} takes no such number")
     if request.told_labels:
@@ -136,6 +138,17 @@ def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
         whole(option, changes[option], most=MOST_TRIES)
     changed: Attack = replace(value, **changes)
     return changed
+
+
+def _with_prior(request: AttackRequest) -> Attack:
+    """Take the attack that is asked for, with the prior that is asked for."""
+    chosen = _attack(request.name, request.iterations, request.restarts)
+    if request.prior is None:
+        return chosen
+    prior = pick("prior", request.prior, MAP_PRIORS)
+    if not (isinstance(chosen, Matching) and isinstance(chosen.prior, Gaussian)):
+        raise BadInput(f"prior = {request.prior}: the attack {request.name!r} takes none; map and unrolled do")
+    return replace(chosen, prior=prior)
 
 
 def _with_labels(chosen: Any) -> Attack:

@@ -35,7 +35,7 @@ def bench(
     """Measure the speed of a local step and of an attack on this machine.
 
     Step: Fed-alphaCDP with the paper's networks on made-up data, median of five runs. Attack: CPL on single digits, an
-    untrained network, no protection, median of three runs. All cores are used.
+    untrained network, no protection, median of three runs, against as many processes of PyTorch as there are cores.
     """
     if scaling:
         return _scaling(out, as_json)
@@ -107,14 +107,18 @@ def _or_dash(number: float | None) -> str:
 
 def _show_attacks(figures: dict[str, Any]) -> None:
     names = {
-        "ours": "gradveil, all cores",
-        "peer": f"PyTorch, as DLG does it ({figures['attack_peer_threads']} threads)",
+        "ours": "gradveil",
+        "peer": f"PyTorch, as DLG does it ({figures['attack_peer_processes']} processes)",
     }
     tried = [(label, f"attack_{name}") for name, label in names.items() if figures[f"attack_{name}_vpm"] is not None]
-    rows = [[label, *_row(figures[f"{key}_vpm"], figures[f"{key}_success"], figures)] for label, key in tried]
-    title = f"The CPL attack on {figures['attack_victims']} victims, {figures['attack_data']}"
-    table(title, ["", "victims per minute", "success", "relative to gradveil"], rows)
+    rows = [[label, *_row(key, figures)] for label, key in tried]
+    title = (
+        f"The CPL attack on {figures['attack_victims']} victims, {figures['attack_data']}, "
+        f"{figures['attack_cores']} cores"
+    )
+    table(title, ["", "victims per minute and core", "success", "relative to gradveil"], rows)
 
 
-def _row(vpm: float, success: float, figures: dict[str, Any]) -> list[str]:
-    return [f"{vpm:.0f}", f"{success:.0%}", f"{vpm / figures['attack_ours_vpm']:.2f}"]
+def _row(key: str, figures: dict[str, Any]) -> list[str]:
+    relative = figures[f"{key}_vpm"] / figures["attack_ours_vpm"]
+    return [f"{figures[f'{key}_vpm_per_core']:.0f}", f"{figures[f'{key}_success']:.0%}", f"{relative:.2f}"]

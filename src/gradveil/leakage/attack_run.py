@@ -163,7 +163,7 @@ def attack(
     identify = identify and not infers
     candidates = identification(caught, truths, seed) if identify else ()
     near = not infers and finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
-    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near, told)
+    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near, found["not_fitted"], told)
     record = AttackRecord(
         **_facts(scene, attack, settings_of(scene, attack, rule, seed, len(caught))),
         **found,

@@ -19,13 +19,15 @@ def verdict(
     prior_rmse: float,
     candidates: Sequence[CandidateRecord],
     nearest: bool,
+    not_fitted: int = 0,
     membership: MembershipRecord | None = None,
 ) -> Verdict:
     """Judge an attack by its gain and by how often it told the true record from others, each with its interval.
 
     leaks: the interval of the gain lies above 0, or that of an identification above chance, or `nearest` (see
     `finds_nearest`). nothing-found: none of these, and both could have been seen: the gain ends within NEGLIGIBLE of
-    the prior-only error, and no adversary tells records apart clearly better than chance. Else too few victims.
+    the prior-only error, no adversary tells records apart clearly better than chance, and every victim was fitted: an
+    attack that did not fit has not looked. Else too few victims. gain_ci is that of the victims that were fitted.
     An attack on membership rebuilds nothing and is judged by that alone.
     """
     if membership is not None:
@@ -33,7 +35,7 @@ def verdict(
     told = any(c.success_ci[0] > c.chance for c in candidates)
     if told or nearest or (gain_ci is not None and gain_ci[0] > ROUNDING):
         return "leaks"
-    if gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
+    if not_fitted or gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
         return "too-few-victims"
     return "too-few-victims" if any(_might_be_told(c) for c in candidates) else "nothing-found"
 
