@@ -25,6 +25,7 @@ class Release:
     copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot,
     or (`unsound_clip`) the bound on a unit was. trusted: parts of the user's own whose claims are taken as true.
     stage: what was summed, "gradient", or the name of a preparation.
+    numbers: how many numbers a client noises in each release, 0 if that is not known.
     """
 
     round: int
@@ -52,6 +53,7 @@ class Release:
     honest: int = 0
     sum_only: bool = True
     stage: str = "gradient"
+    numbers: int = 0
 
     @property
     def pool(self) -> int:
