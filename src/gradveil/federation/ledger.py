@@ -28,15 +28,24 @@ def shape_of(plan: Plan, shape: tuple[int, ...], classes: int) -> Tree:
     return jax.eval_shape(lambda: trained(plan.model, plan.model.init(jax.random.key(0), shape, classes)))
 
 
+def shape_read(plan: Plan, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape of an example as the model reads it; None where features are as long as their blocks make them.
+
+    shape: of an example, before or after the plan's features.
+    """
+    if plan.features is None:
+        return shape
+    return None if plan.features.k is None else (plan.features.k,)
+
+
 def numbers_noised(plan: Plan, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
     """Count the numbers that a client noises in each preparation round and then in a local step of every other.
 
     shape: of an example, before or after the plan's features. 0 where features of unknown length take its place.
     """
-    stages, features = plan.preparation, plan.features
-    if features is not None and features.k is None:
+    stages, read = plan.preparation, shape_read(plan, shape)
+    if read is None:
         return (0,) * (len(stages) + 1)
-    read = shape if features is None else (features.k,)
     leaves = jax.tree.leaves(shape_of(plan, read, classes))
     clip = plan.method.clip
     slots = clip.slots * (len(leaves) if clip.per_layer else 1) if isinstance(clip, Slack) else 0
