@@ -76,8 +76,8 @@ def rows(records: Sequence[SoundRecord]) -> list[list[str]]:
     return [_row(filled, dataset, *row) for dataset in DATASETS for row in ROWS if _was_run(filled, dataset, *row)]
 
 
-def _was_run(filled: dict[SoundSetting, SoundMean], dataset: str, *row: str) -> bool:
-    return any(SoundSetting(dataset, *row, epsilon) in filled for epsilon in EPSILONS)
+def _was_run(filled: dict[SoundSetting, SoundMean], dataset: str, method: str, threat_model: str) -> bool:
+    return any(SoundSetting(dataset, method, threat_model, epsilon) in filled for epsilon in EPSILONS)
 
 
 def _left_out(filled: dict[SoundSetting, SoundMean]) -> list[str]:
