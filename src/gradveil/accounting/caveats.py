@@ -1,5 +1,7 @@
 """The sentences that belong to an epsilon: what it assumes, and why none is finite."""
 
+from gradveil.accounting.release import Release
+
 NO_NOISE = "No noise is added, or gradients are not clipped."
 DATA_DEPENDENT = (
     "The noise is scaled to private gradient norms (l2-max), so its variance leaks them at any sigma; "
@@ -41,11 +43,11 @@ CENTRAL_IS_NO_TARGET = (
 )
 
 
-def summed(honest: int, cohort: int) -> str:
+def summed(release: Release) -> str:
     """Say whom a guarantee trusts that rests on the noise of several clients."""
     return (
         f"Holds while only the sum over a round's clients is seen, as secure aggregation would see to (gradveil does "
-        f"not encrypt updates), and while at least {honest} of {cohort} clients add their noise and keep it to "
+        f"not encrypt updates), and while at least {release.pool} of {release.cohort} clients add their noise and keep it to "
         "themselves."
     )
 

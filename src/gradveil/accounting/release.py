@@ -29,6 +29,7 @@ class Release:
     or (`unsound_clip`) the bound on a unit was. trusted: parts of the user's own whose claims are taken as true.
     stage: what was summed, "gradient", or the name of a preparation; or TRIAL, an earlier run on the same records whose
     settings were compared: all that it released, as one sum.
+    numbers: how many numbers a client noises in each release, 0 if that is not known.
     """
 
     round: int
@@ -56,6 +57,7 @@ class Release:
     honest: int = 0
     sum_only: bool = True
     stage: str = "gradient"
+    numbers: int = 0
 
     @property
     def pool(self) -> int:

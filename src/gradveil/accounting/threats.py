@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from gradveil.accounting import caveats, guarantee, participation, tight
+from gradveil.accounting import caveats, coupling, guarantee, participation, tight
 from gradveil.accounting.guarantee import Guarantee
 from gradveil.accounting.participation import adds_up, batches, beyond, one_round, pooled, remarks, whole_client, worst
 from gradveil.accounting.release import Release
@@ -131,15 +131,20 @@ def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str)
 
     Whether the other records of a batch fill it does not depend on the record in question. So with probability
     1 - eta, the same for both neighbors, nothing is truncated, and by convexity delta(epsilon) grows by eta at most.
-    Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full.
+    Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full, or in
+    sums over clients the chance that any draw meets it (`coupling`), if that leaves the smaller epsilon.
     """
     eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if participation.is_sampled(r))
     eta += RARE if ledger.best_of is not None else 0.0
     reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
     cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
+    loss = Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
     if delta - eta - cut_off > 0:
-        return THREATS[threat](ledger, delta - eta - cut_off, adjacency)
-    return Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
+        loss = THREATS[threat](ledger, delta - eta - cut_off, adjacency)
+    if threat != "aggregate" or cut_off <= coupling.SMALL * delta or not _pools(ledger):
+        return loss
+    summed = coupling.coupled(lambda d: _epsilon_of_sums(ledger, d, adjacency, honest=True), delta - eta, ledger.sums)
+    return Loss(summed, (caveats.summed(ledger.sums[0]),)) if summed < loss.epsilon else loss
 
 
 def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -165,11 +170,8 @@ def aggregate(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     if not ledger.sums or not _pools(ledger):
         said = (caveats.NO_SUMS,) if ledger.sums and math.isfinite(known.epsilon) else ()
         return Loss(known.epsilon, (*known.caveats, *said))
-    first = ledger.sums[0]
     epsilon = _epsilon_of_sums(ledger, delta, adjacency, honest=True)
-    if known.epsilon <= epsilon:
-        return known
-    return Loss(epsilon, (*known.caveats, caveats.summed(first.pool, first.cohort)))
+    return known if known.epsilon <= epsilon else Loss(epsilon, (*known.caveats, caveats.summed(ledger.sums[0])))
 
 
 def _pools(ledger: Ledger) -> bool:

@@ -11,7 +11,7 @@ from gradveil import tree
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.clip import Flat, NormStats, OwnNorm, PerLayer, Unclipped, joint_norms
 from gradveil.privacy.draw import Draw
-from gradveil.privacy.method import TracedMethod
+from gradveil.privacy.method import Method, TracedMethod
 from gradveil.privacy.prune import Keep
 from gradveil.privacy.slack import Slack, slots_of
 from gradveil.surface import Surface
@@ -85,7 +85,7 @@ def cross(
     return crossing._replace(observed=crossing.observed._replace(raw=lot))
 
 
-def needs_no_units(method: TracedMethod) -> bool:
+def needs_no_units(method: Method | TracedMethod) -> bool:
     """Whether a method only scales units and noises their sum: no pruning, no whitening, no noise on each."""
     scales = isinstance(method.clip, Unclipped | PerLayer | Flat | OwnNorm | Quantile | Slack)
     return scales and isinstance(method.prune, Keep) and method.draw is not Draw.EACH

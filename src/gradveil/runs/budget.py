@@ -34,6 +34,7 @@ class Budget:
         self._answered = answered
         self._plan, self._records, self._caveats = plan, len(dataset.train), dataset.caveats
         self._layers = translator.layer_count(plan, dataset.shape, len(dataset.classes))
+        self._numbers = translator.numbers_noised(plan, dataset.shape, len(dataset.classes))
         self.copies = copies
         self._repeated: list[int] = []
         self._earlier: tuple[Earlier, ...] = ()
@@ -86,7 +87,7 @@ class Budget:
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             plan = plan_at(self._plan, self._earlier, t)
-            releases += translator.releases(plan, t, self._layers, self.copies, self._answered)
+            releases += translator.releases(plan, t, self._layers, self.copies, self._answered, self._numbers)
         tuned, trials = self._plan.tuned, translator.releases_of_trials(self._plan, self._layers, self.copies)
         return Ledger(
             (*releases, *trials),
