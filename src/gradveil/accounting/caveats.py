@@ -47,8 +47,8 @@ def summed(release: Release) -> str:
     """Say whom a guarantee trusts that rests on the noise of several clients."""
     return (
         f"Holds while only the sum over a round's clients is seen, as secure aggregation would see to (gradveil does "
-        f"not encrypt updates), and while at least {release.pool} of {release.cohort} clients add their noise and keep it to "
-        "themselves."
+        f"not encrypt updates), and while at least {release.pool} of {release.cohort} clients add their noise "
+        "and keep it to themselves."
     )
 
 
