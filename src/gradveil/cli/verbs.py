@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 VERBS = {
     "run": "run.run",
     "attack": "attack.attack",
+    "audit": "audit.audit",
     "account": "account.account",
     "plan": "plan.plan",
     "report": "report.report",

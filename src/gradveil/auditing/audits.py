@@ -1,0 +1,150 @@
+"""From a subject to its record: the levels, cheapest first, a row for each guarantee at each of them."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from gradveil import codec
+from gradveil.auditing.audit_record import AuditRecord, AuditRow, judged, overall
+from gradveil.auditing.bounds import MOST_EPSILON
+from gradveil.auditing.composing import VIEWS, lower_bound
+from gradveil.auditing.mechanism_level import MechanismEffort, simulate
+from gradveil.auditing.neighbors import LOUD, Neighbors
+from gradveil.auditing.probe import Probe, staged
+from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
+from gradveil.auditing.subject import LOUD_DELTA, Claim, Subject
+from gradveil.auditing.telling import Scores, told_apart
+from gradveil.errors import BadInput
+from gradveil.surface import Surface
+
+Tell = Callable[[str], None]
+LEVELS = ("replay", "mechanism")
+USUAL = ("replay", "mechanism")
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much each level does, and the confidence of levels that draw: of all rows of a level together."""
+
+    confidence: float = 0.95
+    replay: ReplayEffort = field(default_factory=ReplayEffort)
+    mechanism: MechanismEffort = field(default_factory=MechanismEffort)
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.confidence < 1:
+            raise BadInput(f"confidence = {self.confidence}: must be at least 0.5 and below 1")
+
+
+USUAL_EFFORT = Effort()
+
+
+def audit(
+    subject: Subject,
+    levels: Sequence[str] = USUAL,
+    seed: int = 0,
+    effort: Effort = USUAL_EFFORT,
+    tell: Tell = lambda level: None,
+) -> AuditRecord:
+    """Audit a subject at some levels; `tell` is called with the name of each before it begins."""
+    rows: list[AuditRow] = []
+    for level in (one for one in LEVELS if one in levels):
+        tell(level)
+        rows += RUNNERS[level](subject, seed, effort)
+    return AuditRecord(
+        verdict=overall(rows),
+        rows=tuple(rows),
+        subject=subject.name,
+        dataset=subject.plan.dataset,
+        plan_sha256=codec.digest(subject.plan),
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        seed=seed,
+    )
+
+
+def row_of(
+    claim: Claim, level: str, lower: float, ceiling: float, confidence: float, why: str, seconds: float
+) -> AuditRow:
+    """Return the judged row of a claim."""
+    return AuditRow(
+        threat_model=claim.threat_model,
+        unit=claim.unit,
+        delta=claim.delta,
+        adjacency=claim.adjacency,
+        claimed=claim.epsilon,
+        paper_claims=claim.paper,
+        lower_bound=lower,
+        ceiling=ceiling,
+        confidence=confidence,
+        level=level,
+        verdict=judged(claim.tested, lower, ceiling),
+        why=why,
+        seconds=round(seconds, 3),
+    )
+
+
+def _replayed(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    began = time.perf_counter()
+    findings = replay(staged(subject.plan, subject.dataset, effort.replay.longest), effort.replay, seed)
+    spent = (time.perf_counter() - began) / max(len(subject.claims), 1)
+    return [_replayed_row(subject, claim, findings, spent) for claim in subject.claims]
+
+
+def _replayed_row(subject: Subject, claim: Claim, findings: list[RoundFinding], spent: float) -> AuditRow:
+    began = time.perf_counter()
+    found = lower_bound(subject.plan, findings, claim.threat_model, subject.participations, claim.delta)
+    seconds = spent + time.perf_counter() - began
+    return row_of(claim, "replay", found.epsilon, MOST_EPSILON, 1 - FALSE_ALARMS, found.why, seconds)
+
+
+def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    """Simulate what each adversary sees, once for those who see the same, and only where something is claimed."""
+    tested = [claim for claim in subject.claims if claim.tested is not None and _noised(subject, claim)]
+    groups: dict[tuple[str, bool], list[Claim]] = {}
+    for claim in tested:
+        groups.setdefault(_seen(subject, claim), []).append(claim)
+    each = 1 - (1 - effort.confidence) / (2 * max(len(tested), 1))
+    rows: list[AuditRow] = []
+    for (sees, whole), claims in groups.items():
+        began = time.perf_counter()
+        scores = _scores(subject, sees, whole, seed, effort)
+        spent = (time.perf_counter() - began) / len(claims)
+        for claim in claims:
+            rows += _told(subject, claim, scores, each, effort.confidence, spent)
+    return rows
+
+
+def _noised(subject: Subject, claim: Claim) -> bool:
+    """Whether the adversary sees something noised: gradients inside a client that noises its update are not."""
+    return VIEWS[claim.threat_model] != "steps" or subject.plan.method.surface is Surface.EXAMPLE
+
+
+def _seen(subject: Subject, claim: Claim) -> tuple[str, bool]:
+    whole = claim.threat_model.startswith("client") or subject.plan.method.surface is not Surface.EXAMPLE
+    return "model" if VIEWS[claim.threat_model] == "model" else "update", whole
+
+
+def _scores(subject: Subject, sees: str, whole: bool, seed: int, effort: Effort) -> dict[str, Scores]:
+    stage = staged(subject.plan, subject.dataset, effort.mechanism.longest)
+    layers = len(stage.plan.model.sizes) if isinstance(stage.plan.model, Probe) else 1
+    return simulate(stage, Neighbors((LOUD,) * layers, whole=whole), sees, effort.mechanism, seed)
+
+
+def _told(
+    subject: Subject, claim: Claim, scores: dict[str, Scores], each: float, confidence: float, spent: float
+) -> list[AuditRow]:
+    """Return the row of a claim, and one at a larger delta if it is refuted there."""
+    own = scores["known" if claim.threat_model == "type2-known" else "secret"]
+    statistics, runs = (own, scores["energy"]), len(own.present)
+    why = f"{runs} simulated runs with the unit and {runs} without"
+    found = told_apart(statistics, claim.delta, each)
+    rows = [row_of(claim, "mechanism", found.bound, found.ceiling, confidence, why, spent)]
+    if claim.epsilon is not None:
+        loud = replace(claim, delta=LOUD_DELTA, epsilon=subject.at(claim, LOUD_DELTA))
+        found = told_apart(statistics, LOUD_DELTA, each)
+        row = row_of(loud, "mechanism", found.bound, found.ceiling, confidence, why, 0.0)
+        rows += [row] if row.verdict == "refuted" else []
+    return rows
+
+
+RUNNERS: dict[str, Callable[[Subject, int, Effort], list[AuditRow]]] = {"replay": _replayed, "mechanism": _simulated}
