@@ -11,7 +11,7 @@ import numpy as np
 from gradveil import keys
 from gradveil.auditing.neighbors import Neighbors, worlds
 from gradveil.auditing.probe import Host, Stage
-from gradveil.auditing.replayer import Moment, Replayer, moment_of
+from gradveil.auditing.replayer import Moment, Replayer
 from gradveil.auditing.telling import Scores
 from gradveil.auditing.views import VICTIM, of_model, of_others, of_victim
 from gradveil.data.sampling import Poisson
@@ -60,8 +60,9 @@ def simulate(stage: Stage, pair: Neighbors, sees: str, effort: MechanismEffort, 
     rounds = min(plan.rounds - first, max(1, effort.releases // (2 * clients * effort.least)))
     runs = int(np.clip(effort.releases // (2 * clients * rounds), effort.chunk, effort.most)) // effort.chunk
     root = Keys.of(seed, False)
-    moment = moment_of(stage, first, stage.start(root), [Keys.of((seed + i) % 2**32, False) for i in range(24)])
-    weighing = _weighing(stage, moment, pair, sees, seed)
+    replayer = Replayer(stage, seed, 0.5)
+    moment = replayer.moment(first, stage.start(root), [Keys.of((seed + i) % 2**32, False) for i in range(24)])
+    weighing = _weighing(replayer, moment, pair, sees)
     sigmas = jnp.asarray(plan.sigmas()[first : first + rounds], jnp.float32)
     one = partial(_run, stage, ClientSpec.of(plan, first), sees, pair.whole, weighing, sigmas)
     program = jax.jit(jax.vmap(partial(one, moment.tasks[0]), in_axes=(0, None)))
@@ -124,9 +125,9 @@ def _held(plan: Plan, spec: ClientSpec, task: RoundTask, whole: bool) -> Array:
     return jnp.sum(jax.vmap(count)(jnp.arange(spec.steps))).astype(jnp.float32)
 
 
-def _weighing(stage: Stage, moment: Moment, pair: Neighbors, sees: str, seed: int) -> Weighing:
+def _weighing(replayer: Replayer, moment: Moment, pair: Neighbors, sees: str) -> Weighing:
     """Measure how far one inclusion moves a release, and the width of its noise in every layer."""
-    replayer = Replayer(stage, seed, 0.5)
+    stage = replayer.stage
     counts = (moment.held.sizes if pair.whole else moment.held.first).sum(axis=1)
     by_record = stage.plan.method.surface is Surface.EXAMPLE
     at = int(np.argmax(counts)) if by_record else 0

@@ -12,12 +12,12 @@ from gradveil.auditing.bounds import at_least
 from gradveil.auditing.measured import Measured, correlation
 from gradveil.auditing.neighbors import Neighbors
 from gradveil.auditing.probe import Host, Stage
-from gradveil.auditing.replayer import Moment, Replayer, Views, moment_of
-from gradveil.auditing.views import drawn
+from gradveil.auditing.replayer import Moment, Replayer, Views
 from gradveil.data.sampling import Poisson
 from gradveil.federation import server
 from gradveil.federation.client import ClientData, train
 from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
+from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import round_task
 from gradveil.federation.server import State
 from gradveil.keys import Keys
@@ -68,10 +68,10 @@ def replay(stage: Stage, effort: ReplayEffort, seed: int) -> list[RoundFinding]:
     worst: dict[bool, tuple[Neighbors, Neighbors]] = {}
     findings = []
     for t, state in kinds:
-        moment, prepares = moment_of(stage, t, state, roots), plan.stage(t) is not None
+        moment, prepares = replayer.moment(t, state, roots, effort.draws), plan.stage(t) is not None
         if prepares or False not in worst:
             worst[prepares] = _searched(replayer, moment, effort.climbs)
-        findings.append(_finding(replayer, moment, effort.draws, worst[prepares], roots[0]))
+        findings.append(_finding(replayer, moment, worst[prepares], roots[0]))
     return findings
 
 
@@ -82,26 +82,30 @@ def _searched(replayer: Replayer, moment: Moment, climbs: int) -> tuple[Neighbor
     return replayer.searched(moment, False, climbs) if by_record else everyone, everyone
 
 
-def _finding(
-    replayer: Replayer, moment: Moment, draws: int, worst: tuple[Neighbors, Neighbors], roots: Keys
-) -> RoundFinding:
-    by_record = replayer.stage.plan.method.surface is Surface.EXAMPLE
+def _finding(replayer: Replayer, moment: Moment, worst: tuple[Neighbors, Neighbors], roots: Keys) -> RoundFinding:
+    plan = replayer.stage.plan
+    by_record = plan.method.surface is Surface.EXAMPLE
     whole = one = replayer.measured(moment, worst[1])
     rates = (1.0,) * moment.held.first.shape[1]
     if by_record:
         one, whole = replayer.measured(moment, worst[0]), _per_inclusion(whole, moment.held.sizes)
-        rates = _rates(replayer.stage, moment, draws, one.steps, roots)
+        rates = _rates(replayer.stage, moment, one.steps)
         one = _per_inclusion(one, moment.held.first)
     return RoundFinding(
         t=moment.t,
         rates=rates,
         one=one,
         whole=whole,
-        missing=replayer.missing(moment) if by_record and not replayer.stage.plan.sampling.fixed_size else 0.0,
+        missing=replayer.missing(moment) if by_record and _varies(plan, moment.t) else 0.0,
         reused=_reused(replayer, moment, roots),
         flawed=by_record and replayer.shows_flaws(moment),
         searched=worst[0],
     )
+
+
+def _varies(plan: Plan, t: int) -> bool:
+    """Whether lots vary in size and their code is to be tried in this round: once, in the first round of gradients."""
+    return not plan.sampling.fixed_size and t == len(plan.preparation)
 
 
 def _per_inclusion(views: Views, counts: Host) -> Views:
@@ -115,18 +119,18 @@ def _divided(view: Measured, counts: Host) -> Measured:
     return Measured(mus, view.larger, view.smaller, view.coordinates)
 
 
-def _rates(stage: Stage, moment: Moment, draws: int, steps: Measured, roots: Keys) -> tuple[float, ...]:
+def _rates(stage: Stage, moment: Moment, steps: Measured) -> tuple[float, ...]:
     """Return the rate of the plan for every local step, or what the draws show where they exceed it.
 
     A record that has an effect on a step whose batch does not hold it is there for certain.
     """
     plan = stage.plan
-    keys = jax.random.split(roots.private, draws)
-    often = (drawn(stage, moment.t, moment.tasks[0], keys).first > 0).sum(axis=0)
     planned = plan.batch / plan.client_size if isinstance(plan.sampling, Poisson) else None
     shows = np.asarray(steps.mus).reshape(moment.held.first.shape) > 0
     outside = (shows & (moment.held.first == 0)).any(axis=0)
-    return tuple(1.0 if leaks else _rate(int(n), draws, planned) for n, leaks in zip(often, outside, strict=True))
+    return tuple(
+        1.0 if leaks else _rate(int(n), moment.draws, planned) for n, leaks in zip(moment.often, outside, strict=True)
+    )
 
 
 def _rate(count: int, draws: int, planned: float | None) -> float:

@@ -1,7 +1,7 @@
 """Rounds of a stage replayed with and without a unit, under the same keys."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import jax
@@ -14,7 +14,7 @@ from gradveil.auditing.bounds import noise_limit
 from gradveil.auditing.measured import Measured, Pair, measure
 from gradveil.auditing.neighbors import Neighbors
 from gradveil.auditing.probe import Host, Stage
-from gradveil.auditing.views import Drawn, Looker, Seen, drawn, layers_of
+from gradveil.auditing.views import Drawn, Looker, Seen, flat, layers_of
 from gradveil.federation.messages import ClientSpec, RoundTask
 from gradveil.federation.rounds import round_task
 from gradveil.federation.server import State
@@ -35,22 +35,18 @@ class Views(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """A round in a state, with the tasks of several keys, the bound C and the batches that the keys draw."""
+    """A round in a state, with the tasks of several keys, the bound C and the batches that the keys draw.
+
+    often: of `draws` more rounds, how many hold the record in each local step, [L].
+    """
 
     t: int
     state: State
     tasks: tuple[RoundTask, ...]
     bound: float
     held: Drawn
-
-
-def moment_of(stage: Stage, t: int, state: State, roots: list[Keys]) -> Moment:
-    """Return a round in a state, to be replayed with the keys of each root."""
-    tasks = tuple(round_task(stage.plan, t, state, one) for one in roots)
-    method = stage.plan.method_at(t)
-    bound = float(method.clip.bound(state.clip_state if stage.plan.stage(t) is None else ()))
-    held = drawn(stage, t, tasks[0], jnp.stack([task.key for task in tasks]))
-    return Moment(t, state, tasks, bound if np.isfinite(bound) else 1.0, held)
+    often: Host
+    draws: int
 
 
 class Replayer:
@@ -58,6 +54,17 @@ class Replayer:
 
     def __init__(self, stage: Stage, seed: int, confidence: float) -> None:
         self.stage, self._seed, self._confidence, self._look = stage, seed, confidence, Looker(stage)
+
+    def moment(self, t: int, state: State, roots: list[Keys], draws: int = 0) -> Moment:
+        """Return a round in a state, to be replayed with the keys of each root."""
+        plan = self.stage.plan
+        tasks = tuple(round_task(plan, t, state, one) for one in roots)
+        bound = float(plan.method_at(t).clip.bound(state.clip_state if plan.stage(t) is None else ()))
+        more = jax.random.split(roots[0].private, draws)
+        found = self._look.drawn(tasks[0], jnp.concatenate([jnp.stack([task.key for task in tasks]), more]))
+        held = Drawn(*(part[: len(tasks)] for part in found))
+        often = np.sum(found.first[len(tasks) :] > 0, axis=0)
+        return Moment(t, state, tasks, bound if np.isfinite(bound) else 1.0, held, often, draws)
 
     def releases(self, moment: Moment, task: RoundTask, pair: Neighbors) -> tuple[Seen, Seen]:
         """Return what is seen of both neighbors [2, ...], with noise and without."""
@@ -100,18 +107,22 @@ class Replayer:
         plan, like = self.stage.plan, self._trained(moment.state.params)
         direction = np.random.default_rng(self._seed).normal(size=tree.size(like))
         rows = np.outer([neighbors.LOUD, -3.0, -3.0], moment.bound * direction / np.linalg.norm(direction))
-        lot = jax.vmap(lambda row: tree.unflat(row, like))(jnp.asarray(rows, jnp.float32))
+        lot = jax.tree.map(
+            lambda *leaves: np.stack(leaves), *(tree.unflat(row, like) for row in rows.astype(np.float32))
+        )
         method = ClientSpec.of(plan, moment.t).method(moment.tasks[0])
 
-        def mean(there: float, task: RoundTask, sigma: Array) -> Host:
-            mask, state = jnp.array([there, 1.0, 1.0]), moment.state.clip_state
-            used = cross(Surface.EXAMPLE, method, lot, mask, plan.batch, sigma, state, task.key).used
-            return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(used)])
+        @jax.jit
+        def both(key: Array, sigma: Array) -> tuple[Array, Array]:
+            def mean(mask: Array, scale: Array) -> Array:
+                state = moment.state.clip_state
+                return flat(cross(Surface.EXAMPLE, method, lot, mask, plan.batch, scale, state, key).used)
 
-        first, none = moment.tasks[0], jnp.zeros(())
-        change = mean(1.0, first, none) - mean(0.0, first, none)
-        noise = [mean(0.0, task, task.sigmas[0]) - mean(0.0, task, none) for task in moment.tasks]
-        limit = noise_limit(np.stack(noise), self._confidence)
+            there, gone = jnp.ones(3), jnp.array([0.0, 1.0, 1.0])
+            return mean(there, 0 * sigma) - mean(gone, 0 * sigma), mean(gone, sigma) - mean(gone, 0 * sigma)
+
+        found = [both(task.key, task.sigmas[0]) for task in moment.tasks]
+        change, limit = found[0][0], noise_limit(np.stack([noise for _, noise in found]), self._confidence)
         return float(np.linalg.norm(change)) / limit if limit > 0 else math.inf
 
     def searched(self, moment: Moment, whole: bool, climbs: int) -> Neighbors:
@@ -121,7 +132,7 @@ class Replayer:
         record most often; what it finds is measured with all keys.
         """
         at = int(np.argmax(moment.held.first.sum(axis=1)))
-        alone = Moment(moment.t, moment.state, (moment.tasks[at],), moment.bound, moment.held)
+        alone = replace(moment, tasks=(moment.tasks[at],))
         layers = 1 if self.stage.plan.stage(moment.t) else len(jax.tree.leaves(self._trained(moment.state.params)))
         random = np.random.default_rng(self._seed)
         tried = [

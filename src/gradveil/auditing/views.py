@@ -4,6 +4,7 @@ Three views: every local step's release, the client's update, and the model. Wha
 update (a count, slots) is left out, so a lower bound is that of somebody who ignores it.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -86,21 +87,50 @@ def look(spec: ClientSpec, task: RoundTask, worlds: Array, labels: Array, nobody
     return seen
 
 
+class Drawn(NamedTuple):
+    """Batches of many rounds: how often each local step holds record 0, and how many records it holds, [n, L] each."""
+
+    first: Host
+    sizes: Host
+
+
+def batches(spec: ClientSpec, task: RoundTask, keys: Array) -> tuple[Array, Array]:
+    """Draw the victim's batches with each of the keys [n]: how often they hold record 0, and how many records."""
+    data = ClientData(jnp.zeros((1, 1)), jnp.zeros(1), jnp.arange(spec.size), jnp.asarray(VICTIM))
+
+    def one(key: Array, step: Array) -> tuple[Array, Array]:
+        indices = client.batch_indices(spec, task._replace(key=key), data, step)
+        real = jnp.arange(indices.positions.shape[0]) < indices.real
+        return jnp.sum((indices.positions == 0) & real), indices.real
+
+    each_step = jax.vmap(one, in_axes=(None, 0))
+    drawn: tuple[Array, Array] = jax.lax.map(lambda key: each_step(key, jnp.arange(spec.steps)), keys)
+    return drawn
+
+
 class Looker:
     """Compiled views of a stage, one program a kind of round; made anew for every audit, to run the code of today."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage, self._programs = stage, dict[ClientSpec, object]()
+        self._stage = stage
+        self._programs: dict[tuple[ClientSpec, str], Callable[..., Any]] = {}
         self._labels, self._nobody = jnp.asarray(stage.labels()), jnp.asarray(stage.nobody())
 
     def __call__(self, task: RoundTask, worlds: Host, silent: bool = False) -> Seen:
         """Look at a round in some worlds, as it is or with every sigma set to zero; on the host."""
-        spec = ClientSpec.of(self._stage.plan, int(task.t))
-        if spec not in self._programs:
-            self._programs[spec] = jax.jit(partial(look, spec))
-        quiet = task._replace(sigmas=jnp.zeros_like(task.sigmas)) if silent else task
-        seen = self._programs[spec](quiet, jnp.asarray(worlds), self._labels, self._nobody)  # type: ignore[operator]
+        quiet = task._replace(sigmas=np.zeros_like(task.sigmas)) if silent else task
+        seen = self._program(task, "look")(quiet, worlds, self._labels, self._nobody)
         return Seen(*(np.asarray(part, np.float64) for part in seen))
+
+    def drawn(self, task: RoundTask, keys: Array) -> Drawn:
+        """Draw the victim's batches of a round with each of the keys [n]; on the host."""
+        return Drawn(*map(np.asarray, self._program(task, "draw")(task, keys)))
+
+    def _program(self, task: RoundTask, what: str) -> Callable[..., Any]:
+        spec = ClientSpec.of(self._stage.plan, int(task.t))
+        if (spec, what) not in self._programs:
+            self._programs[spec, what] = jax.jit(partial({"look": look, "draw": batches}[what], spec))
+        return self._programs[spec, what]
 
 
 def layers_of(stage: Stage, params: Tree, t: int, coordinates: int) -> Host:
@@ -109,26 +139,3 @@ def layers_of(stage: Stage, params: Tree, t: int, coordinates: int) -> Host:
         return np.zeros(coordinates, int)
     sizes = [leaf.size for leaf in jax.tree.leaves(trained(stage.plan.model, params))]
     return np.repeat(np.arange(len(sizes)), sizes)
-
-
-class Drawn(NamedTuple):
-    """Batches of many rounds: how often each local step holds record 0, and how many records it holds, [n, L] each."""
-
-    first: Host
-    sizes: Host
-
-
-def drawn(stage: Stage, t: int, task: RoundTask, keys: Array) -> Drawn:
-    """Draw the victim's batches of round t with each of the keys [n]."""
-    spec = ClientSpec.of(stage.plan, t)
-    data = ClientData(jnp.zeros((1, 1)), jnp.zeros(1), jnp.arange(spec.size), jnp.asarray(VICTIM))
-
-    @jax.jit
-    def one(key: Array, step: Array) -> tuple[Array, Array]:
-        indices = client.batch_indices(spec, task._replace(key=key), data, step)
-        real = jnp.arange(indices.positions.shape[0]) < indices.real
-        return jnp.sum((indices.positions == 0) & real), indices.real
-
-    each_step = jax.vmap(one, in_axes=(None, 0))
-    first, sizes = jax.lax.map(lambda key: each_step(key, jnp.arange(spec.steps)), keys)
-    return Drawn(np.asarray(first), np.asarray(sizes))
