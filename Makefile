@@ -9,7 +9,7 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject
 UPGRADE :=
 
 .PHONY: help setup demo quick test golden test-slow fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
-	schemas results sound clean
+	schemas results full-size sound clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -80,6 +80,9 @@ schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk
 	cp runs/tables/desk/results.md docs/results.md
+
+full-size: setup  ## docs/full-size.md: every table at the paper's size, from the committed records
+	$(BIN)/gradveil table all --docs docs
 
 sound: setup  ## docs/sound.md and docs/sound.svg, from the committed records
 	$(BIN)/gradveil table sound --docs docs

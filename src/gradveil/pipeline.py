@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset
+from gradveil.engines.cache import drop_programs_if_many
 from gradveil.errors import BadInput
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.leakage import self_attack
@@ -30,6 +31,8 @@ from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options, Run
 from gradveil.surface import Surface
 
+MOST_BYTES = 1 << 30
+"""Memory beyond which the programs of an attack that is over are dropped: the next surface needs others."""
 REPORT, ATTACKS, FEDERATION = "report.html", "attacks", "federation.json"
 
 
@@ -132,6 +135,7 @@ def _attacked_at(one: Run, surface: Surface, keep_truth: bool, progress: Progres
         one.folder, one.plan, one.dataset, surface, lambda victim: tell(next(count))
     )
     attack_files.save(outcome, scene, one.folder / ATTACKS, keep_truth)
+    drop_programs_if_many(most_bytes=MOST_BYTES)
     return outcome.record
 
 

@@ -18,13 +18,42 @@ from gradveil.reproduction.table_names import lay_out
     ],
 )
 def test_an_order_is_judged_by_two_standard_errors(pairs, verdict):
-    assert claim_rules.ahead(iter(pairs)) == verdict
+    assert claim_rules.ahead((Measurement(*a), Measurement(*b)) for a, b in pairs) == verdict
 
 
 def test_many_pairs_need_a_larger_distance_each():
-    apart = ((0.5, 0.01), (0.5 + 0.029, 0.01))  # 2.05 joint errors
+    apart = (Measurement(0.5, 0.01), Measurement(0.5 + 0.029, 0.01))  # 2.05 joint errors
     assert claim_rules.ahead([apart]) == "fails"
     assert claim_rules.ahead([apart] * 80) == "undecided"
+
+
+LESS, MORE = Measurement(0.4, 0.01), Measurement(0.9, 0.01)
+
+
+def test_one_counterexample_is_enough_and_nothing_holds_while_a_cell_is_missing():
+    assert claim_rules.ahead([(LESS, MORE), (None, LESS)]) == "fails"
+    assert claim_rules.ahead([(MORE, LESS), (MORE, None)]) == "undecided"
+    assert claim_rules.ahead([(MORE, LESS), (MORE, LESS)]) == "holds"
+    assert claim_rules.alike([(LESS, MORE), (None, None)]) == "fails"
+
+
+def test_a_difference_is_judged_by_pairs_of_seeds():
+    luck = {0: 0.70, 1: 0.80, 2: 0.90, 3: 0.75, 4: 0.85}  # of the seed, the same for both
+    shifts = {0: 0.019, 1: 0.021, 2: 0.020, 3: 0.022, 4: 0.018}
+    lower = Measurement(0.8, 0.035, by_seed=luck)
+    higher = Measurement(0.82, 0.035, by_seed={seed: luck[seed] + shifts[seed] for seed in luck})
+    assert claim_rules.ahead([(higher, lower)]) == "holds"
+    assert claim_rules.ahead([(lower, higher)]) == "fails"
+    unpaired = Measurement(0.82, 0.035, by_seed={seed + 5: value for seed, value in higher.by_seed.items()})
+    assert claim_rules.ahead([(unpaired, lower)]) == "undecided"
+
+
+def test_two_pairs_of_seeds_need_far_more_than_two_errors():
+    lower = Measurement(0.8, 0.0, by_seed={0: 0.80, 1: 0.80})
+    higher = Measurement(
+        0.82, 0.0, by_seed={0: 0.815, 1: 0.825}
+    )  # 4 errors apart; Student's t of one degree asks for 14
+    assert claim_rules.ahead([(higher, lower)]) == "undecided"
 
 
 def filled_table(name, numbers, scale="paper"):

@@ -128,7 +128,8 @@ def test_without_stand_ins_what_has_its_data_is_filled_and_the_rest_named_in_one
     # npm and pip would answer from what they downloaded before, without any network.
     forgotten = {"npm_config_cache": str(tmp_path / "npm"), "PIP_NO_CACHE_DIR": "1"}
     env = {**nowhere, **unreachable, **forgotten, "SCIKIT_LEARN_DATA": str(tmp_path / "none")}
-    done = gradveil("datasets", "--scale", "desk", "--out", tmp_path / "out", "--json", env=env)
+    folders = ("--out", tmp_path / "out", "--records", tmp_path / "none")
+    done = gradveil("datasets", "--scale", "desk", *folders, "--json", env=env)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     for name in ("mnist", "cifar10", "lfw", "adult"):

@@ -223,7 +223,9 @@ def test_the_command_shows_and_prints_records_and_writes_the_page(tmp_path, caps
         (["sound", "--seeds", "0"], "seeds = 0"),
         (["sound", "--minutes", "-1"], "minutes = -1"),
         (["sound", "--docs", "d"], "holds no sound.jsonl"),
-        (["datasets", "--datasets", "mnist"], "only table sound takes it"),
+        (["datasets", "--datasets", "mnist,nosuch"], "datasets = 'nosuch'"),
+        (["datasets", "--docs", "d"], "only all and sound have a page"),
+        (["datasets", "--seeds", "0"], "seeds = 0"),
     ],
 )
 def test_bad_options_are_refused_by_their_key_and_leave_nothing(options, said, tmp_path, monkeypatch, capsys):

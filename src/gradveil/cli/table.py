@@ -10,7 +10,6 @@ from gradveil.cli.output import doing
 from gradveil.errors import BadInput
 
 Opt = typer.Option
-SOUND = "Table sound"
 CACHE, RECORDS = Path("runs/tables"), Path("results/records")
 
 
@@ -26,15 +25,24 @@ def table(
     ] = None,
     data_dir: DataDir = None,
     datasets: Annotated[
-        str | None, Opt(help="Table sound: datasets, with commas.", show_default="all six", rich_help_panel=SOUND)
+        str | None, Opt(help="Run only what needs these datasets, with commas.", show_default="all")
     ] = None,
     docs: Annotated[
         Path | None,
         Opt(
             metavar="FOLDER",
-            help="Table sound: run nothing; write sound.md and sound.svg into this folder.",
+            help="Run nothing; write the page of `all` or `sound` into this folder, from the records.",
             show_default="none",
-            rich_help_panel=SOUND,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    records: Annotated[
+        Path | None,
+        Opt(
+            metavar="FOLDER",
+            help="Folder of records under version control: read first; --scale paper adds to it.",
+            show_default="results/records",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     out: Annotated[
@@ -55,11 +63,16 @@ def table(
     if name == "sound":
         with doing("starting JAX"):
             from gradveil.cli import table_sound
-        request = table_sound.SoundRequest(datasets, seeds, minutes, data_dir, out or RECORDS, docs, as_json)
-        return table_sound.execute(request)
-    for key, value in (("datasets", datasets), ("docs", docs)):
-        if value is not None:
-            raise BadInput(f"{key} = {str(value)!r}: only table sound takes it, not {name}")
+        return table_sound.execute(
+            table_sound.SoundRequest(datasets, seeds, minutes, data_dir, out or records or RECORDS, docs, as_json)
+        )
+    if docs is not None and name != "all":
+        raise BadInput(f"docs = {str(docs)!r}: only all and sound have a page, not {name}")
     with doing("starting JAX"):
         from gradveil.cli import table_steps
-    table_steps.execute(name, scale, 1 if seeds is None else seeds, minutes, data_dir, out or CACHE, as_json)
+    chosen = None if datasets is None else tuple(part.strip() for part in datasets.split(","))
+    repeats, folder = 1 if seeds is None else seeds, records or RECORDS
+    request = table_steps.TableRequest(
+        name, scale, repeats, minutes, data_dir, chosen, docs, out or CACHE, folder, as_json
+    )
+    table_steps.execute(request)

@@ -1,9 +1,10 @@
 """What `gradveil table` does: fill the paper's tables, published values next to ours, and write them."""
 
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from rich.text import Text
 
 from gradveil.cli.output import bar, draw, emit_json, say
+from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.names import pick
@@ -19,6 +21,7 @@ from gradveil.reports.exhibits import gallery_of
 from gradveil.reproduction import claims
 from gradveil.reproduction.attack_tables import FIGURES
 from gradveil.reproduction.cell import REASONS, Agreement, FilledCell, Table, counts
+from gradveil.reproduction.committed import CommittedRecords, recorded_facts
 from gradveil.reproduction.driver import HOUR, Driver, cached_at_paper_scale
 from gradveil.reproduction.executor import Executor
 from gradveil.reproduction.job_cache import JobCache
@@ -28,34 +31,74 @@ from gradveil.reproduction.stand_ins import DatasetFinder
 from gradveil.reproduction.table_names import TABLES, lay_out
 from gradveil.reproduction.table_text import cell_records, cell_text, csv_text, grid, latex_text
 from gradveil.runs import store
+from gradveil.runs.presets import PRESETS
 
 MOST_SEEDS = 1000
 COLORS = {Agreement.AGREES: "green", Agreement.DIFFERS: "red", Agreement.NOT_COMPARABLE: "dim"}
 
 
-def execute(
-    name: str, scale: str, seeds: int, minutes: float | None, data_dir: Path | None, out: Path, as_json: bool
-) -> None:
-    """Fill tables, write them in all formats, and show them."""
-    chosen = pick("scale", scale, SCALES)
-    names = list(TABLES) if name == "all" else [name]
-    for each in names:
-        pick("table", each, TABLES)
-    whole("seeds", seeds, most=MOST_SEEDS)
-    chosen = _limited(chosen, minutes, names)
-    cache = JobCache(out)
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """The options of `gradveil table`; datasets: those that may be run, None for all; docs: where the page goes."""
+
+    name: str
+    scale: str
+    seeds: int
+    minutes: float | None
+    data_dir: Path | None
+    datasets: tuple[str, ...] | None
+    docs: Path | None
+    out: Path
+    records: Path
+    as_json: bool
+
+
+def execute(request: TableRequest) -> None:
+    """Fill tables, write them in all formats, and show them; with `docs`, only write their page from the records."""
+    if request.docs is not None:
+        return _write_page(request, request.docs)
+    chosen, names = _checked(request)
+    cache = JobCache(request.out)
     cache.open()
     tables = {name: lay_out(name, chosen) for name in names}
-    filled, driver = _fill(tables, chosen, seeds, cache, DatasetFinder(data_dir, chosen.stands_in))
-    if name == "all":
-        page = results(_sections(tables, filled, driver), _facts(chosen, seeds))
-        store.write(out / chosen.name / "results.md", page.encode())
-    if as_json:
+    filled, driver = _fill(tables, chosen, request, cache)
+    if request.name == "all":
+        page = results(_sections(tables, filled, driver), _facts(chosen, driver))
+        store.write(request.out / chosen.name / "results.md", page.encode())
+    if request.as_json:
         emit_json({name: cell_records(cells) for name, cells in filled.items()})
     else:
-        _show(filled, tables, out / chosen.name)
+        _show(filled, tables, request.out / chosen.name)
     if driver.lacking:
         raise BadInput("; ".join(driver.lacking.values()))
+
+
+def _write_page(request: TableRequest, docs: Path) -> None:
+    """Write the page of all tables at the paper's size, from the committed records alone: no cache, no data."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone = replace(request, scale="paper", minutes=0.0, out=Path(folder))
+        chosen, names = _checked(alone)
+        tables = {name: lay_out(name, chosen) for name in names}
+        filled, driver = _fill(tables, chosen, alone, JobCache(alone.out))
+        page = results(_sections(tables, filled, driver), _facts(chosen, driver), "The paper at full size")
+    store.write(docs / "full-size.md", page.encode())
+    say(f"written: {docs / 'full-size.md'}")
+
+
+def _no_data(name: str) -> Dataset:
+    raise BadInput(f"records = holds no record of {name}, so that its cells cannot be found without the data")
+
+
+def _checked(request: TableRequest) -> tuple[Scale, list[str]]:
+    """Return the scale with its minutes, and the names of the tables."""
+    chosen = pick("scale", request.scale, SCALES)
+    names = list(TABLES) if request.name == "all" else [request.name]
+    for name in names:
+        pick("table", name, TABLES)
+    for dataset in request.datasets or ():
+        pick("datasets", dataset, PRESETS)
+    whole("seeds", request.seeds, most=MOST_SEEDS)
+    return _limited(chosen, request.minutes, names), names
 
 
 def _limited(scale: Scale, minutes: float | None, names: list[str]) -> Scale:
@@ -69,7 +112,7 @@ def _limited(scale: Scale, minutes: float | None, names: list[str]) -> Scale:
 
 
 def _fill(
-    tables: dict[str, Table], scale: Scale, seeds: int, cache: JobCache, data: DatasetFinder
+    tables: dict[str, Table], scale: Scale, request: TableRequest, cache: JobCache
 ) -> tuple[dict[str, list[FilledCell]], Driver]:
     """Fill the tables in order, each written as soon as it is full.
 
@@ -78,8 +121,19 @@ def _fill(
     needed = [table for table in tables.values() if table.name != "claims"] or [lay_out(n, scale) for n in claims.NEEDS]
     filled, folder = {}, cache.folder / scale.name
     with bar("tables", sum(len(table.cells) for table in needed), 0) as advance:
-        executor = Executor(cache, data, progress=lambda note: advance(note, 0), draw=gallery_of)
-        driver = Driver(executor, scale, seeds)
+        driver = Driver(
+            Executor(
+                cache,
+                DatasetFinder(request.data_dir, scale.stands_in) if request.docs is None else _no_data,
+                progress=lambda note: advance(note, 0),
+                draw=gallery_of,
+                committed=CommittedRecords(request.records),
+                commits=scale.name == "paper",
+            ),
+            scale,
+            request.seeds,
+            datasets=request.datasets,
+        )
         for table in needed:
             filled[table.name] = driver.fill(table, partial(_advance, advance, table.name))
             _write(folder, table, filled[table.name])
@@ -126,15 +180,19 @@ def _write_pictures(folder: Path, name: str, cells: list[FilledCell], driver: Dr
             store.write(folder / name / f"{label}.png", picture.read_bytes())
 
 
-def _facts(scale: Scale, seeds: int) -> dict[str, str]:
+def _facts(scale: Scale, driver: Driver) -> dict[str, str]:
+    """Say what the page rests on: at the paper's size the committed records, else this machine."""
+    facts = {"scale": f"{scale.name}: {SCALES[scale.name].described()}"}
+    if scale.name == "paper" and driver.executor.committed is not None:
+        return {**facts, **recorded_facts(driver.executor.committed, PRESETS)}
     environment = store.environment()
     versions = ", ".join(f"{name} {number}" for name, number in environment.packages.items())
     return {
         "date": date.today().isoformat(),
         "machine": f"{environment.system} {environment.machine}, devices {', '.join(environment.devices)}",
         "versions": f"Python {environment.python}, {versions}",
-        "scale": f"{scale.name}: {SCALES[scale.name].described()}",
-        "seeds": f"{seeds}; at least three for training at the paper's size",
+        **facts,
+        "seeds": f"{driver.seeds}; at least three for training at the paper's size",
         "records": "of this call, and cached ones of earlier calls with the same folder",
     }
 

@@ -1,25 +1,36 @@
 """Compiled programs are cached on disk, so that only the first run of a kind waits for the compiler.
 
-They are dropped from memory when there are too many: every program takes memory maps, of which Linux grants a process
-65,530 by default, and XLA crashes without a Python exception when they run out.
+They are dropped from memory when there are too many. Every program takes a megabyte or more, and memory maps, of which
+Linux grants a process 65,530 by default: XLA crashes without a Python exception when they run out.
 """
 
+import gc
+import math
 import os
 from pathlib import Path
 
 import jax
 from platformdirs import user_cache_dir
 
-MAPS = Path("/proc/self/maps")
+MAPS, STATM = Path("/proc/self/maps"), Path("/proc/self/statm")
 MOST_MAPS = 20_000
 
 
-def drop_programs_if_many(limit: int = MOST_MAPS) -> bool:
-    """Drop all compiled programs from memory if the process has more than `limit` memory maps; return whether."""
-    if not MAPS.exists() or MAPS.read_bytes().count(b"\n") <= limit:
+def drop_programs_if_many(most_maps: int = MOST_MAPS, most_bytes: float = math.inf) -> bool:
+    """Drop all compiled programs if the process has too many memory maps or bytes in memory; return whether.
+
+    Where the system does not tell (no /proc), nothing is dropped.
+    """
+    if not MAPS.exists() or (MAPS.read_bytes().count(b"\n") <= most_maps and resident() <= most_bytes):
         return False
     jax.clear_caches()
+    gc.collect()
     return True
+
+
+def resident() -> int:
+    """Return the bytes of this process that are in memory, 0 where the system does not tell."""
+    return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
 
 
 def keep_compiled_programs() -> None:

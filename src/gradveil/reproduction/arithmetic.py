@@ -1,6 +1,8 @@
 """Cells that need no training: epsilons by the paper's rules, rounds until a budget is spent, settings and sizes."""
 
 import math
+from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,18 +38,18 @@ def rounds_until_spent(job: ExhaustionJob) -> int:
     c = sqrt(2 ln(1.25 / delta)), stretched over T rounds; its advanced row compares the spending of one formula with
     the budget of another, and so does this.
     """
-    sigmas = _sigmas(job.decay, job.rounds, job.delta)
-    over = _spent_by_round(job, sigmas) > job.budget
-    return int(np.argmax(over)) + 1 if over.any() else job.rounds
+    spent = _spent_by_round(job, _sigmas(job.decay, job.rounds, job.delta))
+    # What is spent never falls, so that halving finds the round.
+    return min(bisect_right(range(1, job.rounds + 1), job.budget, key=spent) + 1, job.rounds)
 
 
-def _spent_by_round(job: ExhaustionJob, sigmas: Any) -> Any:
-    """Return the epsilon after every round."""
-    ends = np.arange(STEPS_A_ROUND, len(sigmas) + 1, STEPS_A_ROUND)
+def _spent_by_round(job: ExhaustionJob, sigmas: Any) -> Callable[[int], float]:
+    """Return the epsilon after a round, as a function of its number."""
     if job.accountant == "moments":
-        return running(sigmas, job.q, job.delta)[ends - 1]
+        spent = running(sigmas, job.q, job.delta)
+        return lambda rounds: float(spent[STEPS_A_ROUND * rounds - 1])
     spend = advanced_as_coded if job.accountant == "advanced" else ACCOUNTANTS[job.accountant]
-    return np.array([spend(grouped(sigmas[:end], job.q), job.delta) for end in ends])
+    return lambda rounds: spend(grouped(sigmas[: STEPS_A_ROUND * rounds], job.q), job.delta)
 
 
 def _sigmas(decay: str, rounds: int, delta: float) -> Any:

@@ -1,7 +1,7 @@
 """A cell of a table: what the paper prints, what we obtain, and whether the two agree."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
@@ -23,7 +23,7 @@ REASONS = {
     "undefined": "the paper does not say how its figure was obtained",
     "unpublished": "the paper prints no figure here",
     "not run": "not run at this scale",
-    "time": "the time limit of this table was reached",
+    "time": "no record yet, and the time limit of this call was reached",
     "data": "the dataset is missing",
     "few": "too few repeats to estimate an error, or an error larger than the figure",
     "other noise": "the paper prints its figure for another noise scale",
@@ -45,7 +45,7 @@ class Measurement:
     """What was obtained: a number or a word, its standard error if it is an estimate, from n repeats or victims.
 
     spread: the standard deviation between seeds. guarantee: the sound epsilon that belongs to the same run, in words.
-    few: whether there are too few repeats to judge by.
+    few: whether there are too few repeats to judge by. by_seed: an accuracy by the seed of its run, for differences.
     """
 
     value: float | str | None
@@ -54,6 +54,7 @@ class Measurement:
     spread: float | None = None
     guarantee: str = ""
     few: bool = False
+    by_seed: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.value, float) and not math.isfinite(self.value):

@@ -3,76 +3,96 @@
 Cells are looked up by table, row and column, and compared with their errors.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from statistics import mean, stdev
 
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from gradveil.reproduction.attack_tables import RATIOS
 from gradveil.reproduction.cell import FilledCell, Headings, Measurement
 from gradveil.reproduction.published import CLIPPING, POPULATION
 
 Tables = Mapping[str, list[FilledCell]]
-Number = tuple[float, float]
-"""A value and its standard error."""
+Figure = Measurement | None
+"""What we obtain in a cell, a number; None where there is none."""
 Judge = Callable[[Tables], str]
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 ALL = ("mnist", "cifar10", "lfw", "adult", "cancer")
 TIMING_ERROR = 0.05
 """Part of a timing that a second one may differ by on a quiet machine."""
+HALF = Measurement(0.5, 0.0)
 
 
 class MissingCell(Exception):
-    """A cell that a claim needs has no number."""
+    """A cell that a claim needs has no word."""
 
 
-def measurement(tables: Tables, table: str, row: Headings, column: Headings) -> Measurement:
-    """Return what we obtain in a cell; raises MissingCell if there is nothing."""
+def measurement(tables: Tables, table: str, row: Headings, column: Headings) -> Figure:
+    """Return what we obtain in a cell, if anything."""
     for filled in tables.get(table, []):
-        if filled.cell.row == row and filled.cell.column == column and filled.measurement is not None:
+        if filled.cell.row == row and filled.cell.column == column:
             return filled.measurement
-    raise MissingCell
+    return None
 
 
-def value(tables: Tables, table: str, row: Headings, column: Headings) -> Number:
-    """Return our number in a cell and its standard error."""
+def value(tables: Tables, table: str, row: Headings, column: Headings) -> Figure:
+    """Return our number in a cell; a run that diverged is the worst that training can do."""
     ours = measurement(tables, table, row, column)
-    if ours.value == "diverged":  # the worst that training can do
-        return 0.0, 0.0
-    if not isinstance(ours.value, int | float):
-        raise MissingCell
-    return float(ours.value), ours.error or 0.0
+    if ours is not None and ours.value == "diverged":
+        return Measurement(0.0, 0.0)
+    return ours if ours is not None and isinstance(ours.value, int | float) else None
 
 
 def word(tables: Tables, table: str, row: Headings, column: Headings) -> str:
-    """Return our word in a cell."""
-    text = measurement(tables, table, row, column).value
-    if not isinstance(text, str):
+    """Return our word in a cell; raises MissingCell if there is none."""
+    ours = measurement(tables, table, row, column)
+    if ours is None or not isinstance(ours.value, str):
         raise MissingCell
-    return text
+    return ours.value
 
 
-def ahead(pairs: Iterable[tuple[Number, Number]]) -> str:
-    """Judge `the first is at least as large as the second` over pairs of number and standard error.
+def ahead(pairs: Iterable[tuple[Figure, Figure]]) -> str:
+    """Judge `the first is at least as large as the second` over all pairs, of which some may be missing.
 
-    It fails if one pair is clearly the other way, holds if all are clearly so or equal, and is undecided where an order
-    is within the error. Clearly means beyond z errors, with z so large that of all pairs together one in 44 would be
-    beyond it by chance: two errors for one pair.
+    It fails if one pair is clearly the other way, holds if all are there and clearly so or equal, and is undecided
+    otherwise. Clearly means beyond z errors, with z so large that of all pairs together one in 44 would be beyond it by
+    chance: two errors for one pair.
     """
-    distances = _distances(list(pairs))
+    pairs = list(pairs)
+    distances = _distances(pairs)
     if any(-distance > error for distance, error in distances):
         return FAILS
-    return HOLDS if all(distance >= error for distance, error in distances) else UNDECIDED
+    clear = len(distances) == len(pairs) and all(distance >= error for distance, error in distances)
+    return HOLDS if clear else UNDECIDED
 
 
-def alike(pairs: Iterable[tuple[Number, Number]]) -> str:
-    """Judge `the two are equal` over pairs of number and standard error: it fails if one pair is clearly apart."""
+def alike(pairs: Iterable[tuple[Figure, Figure]]) -> str:
+    """Judge `the two are equal` over pairs, of which some may be missing: it fails if one pair is clearly apart."""
     return FAILS if any(abs(distance) > error for distance, error in _distances(list(pairs))) else UNDECIDED
 
 
-def _distances(pairs: list[tuple[Number, Number]]) -> list[Number]:
-    """Return how far the first of each pair is above the second, and the z errors beyond which that is clear."""
-    z = float(norm.isf(norm.sf(2) / max(len(pairs), 1)))
-    return [(a - b, z * (error_a**2 + error_b**2) ** 0.5) for (a, error_a), (b, error_b) in pairs]
+def _distances(pairs: list[tuple[Figure, Figure]]) -> list[tuple[float, float]]:
+    """Return how far the first of each pair that is there is above the second, and beyond what that is clear."""
+    chance = float(norm.sf(2)) / max(len(pairs), 1)
+    return [_distance(a, b, chance) for a, b in pairs if a is not None and b is not None]
+
+
+def _distance(a: Measurement, b: Measurement, chance: float) -> tuple[float, float]:
+    """Return a - b and what it exceeds by `chance` alone, if both are equal.
+
+    Where both were repeated with the same seeds, who holds what and the first weights are the same for both: the error
+    is that of the mean difference between pairs of seeds, by Student's t. Else the two errors are taken as independent.
+    """
+    seeds = sorted(set(a.by_seed) & set(b.by_seed))
+    if len(seeds) > 1:
+        differences = [a.by_seed[seed] - b.by_seed[seed] for seed in seeds]
+        error = stdev(differences) / math.sqrt(len(seeds))
+        return mean(differences), float(student.isf(chance, len(seeds) - 1)) * error
+    joint = math.hypot(a.error or 0.0, b.error or 0.0)
+    return float(a.value or 0.0) - float(b.value or 0.0), float(norm.isf(chance)) * joint
 
 
 def highest_in_all_settings(tables: Tables) -> str:
@@ -100,9 +120,9 @@ def wins_at_every_clip(tables: Tables) -> str:
 def smallest_time_cost(tables: Tables) -> str:
     """Judge Quantile and AdaClip slower than Fed-alphaCDP[sigma] in every dataset."""
 
-    def seconds(method: str, dataset: str) -> Number:
-        measured, _ = value(tables, "adaptive-clipping", (method, "seconds"), (dataset,))
-        return measured, TIMING_ERROR * measured
+    def seconds(method: str, dataset: str) -> Figure:
+        timed = value(tables, "adaptive-clipping", (method, "seconds"), (dataset,))
+        return None if timed is None else replace(timed, error=TIMING_ERROR * float(timed.value or 0.0))
 
     return ahead((seconds(m, d), seconds("fed-alpha-cdp-sigma", d)) for d in ALL for m in ("quantile", "adaclip"))
 
@@ -126,7 +146,7 @@ def resilience_by_surface(tables: Tables) -> str:
 def early_gradients_leak_more(tables: Tables) -> str:
     """Judge the error of the attack larger after rounds 1, 10 and 50 than before the first."""
 
-    def error(rounds: int) -> Number:
+    def error(rounds: int) -> Figure:
         return value(tables, "attack-settings", (f"after round {rounds}", "squared L2"), ("rmse",))
 
     return ahead((error(later), error(0)) for later in (1, 10, 50))
@@ -136,13 +156,12 @@ def pruning_protects_past(dataset: str, most: float) -> Judge:
     """Judge half of the victims recovered up to a ratio, and fewer beyond it."""
 
     def judge(tables: Tables) -> str:
-        def success(ratio: float) -> Number:
+        def success(ratio: float) -> Figure:
             return value(tables, "limitations", (f"pruning {ratio:.0%}",), (dataset, "success"))
 
-        half = (0.5, 0.0)
-        recovered = [(success(r), half) for r in RATIOS if r < most]
-        protected = [(half, success(r)) for r in RATIOS if r > most]
-        return ahead(recovered + protected)
+        recovered = [(success(r), HALF) for r in RATIOS if r < most]
+        protected = [(HALF, success(r)) for r in RATIOS if r > most]
+        return ahead([*recovered, *protected])
 
     return judge
 
@@ -162,8 +181,11 @@ def same_number(table: str, first: Headings, second: Headings) -> Judge:
     """Judge two rows to hold the very same number in every dataset."""
 
     def judge(tables: Tables) -> str:
-        same = all(value(tables, table, first, (d,))[0] == value(tables, table, second, (d,))[0] for d in ALL)
-        return HOLDS if same else FAILS
+        pairs = [(value(tables, table, first, (d,)), value(tables, table, second, (d,))) for d in ALL]
+        there = [(a.value, b.value) for a, b in pairs if a is not None and b is not None]
+        if any(a != b for a, b in there):
+            return FAILS
+        return HOLDS if len(there) == len(pairs) else UNDECIDED
 
     return judge
 
@@ -172,7 +194,7 @@ def farthest(tables: Tables) -> str:
     """Judge the largest error of the paper's attack, at every surface."""
     rivals = ("non-private", "fed-sdp", "fed-sdp-client", "quantile", "adaclip")
 
-    def error(surface: int, method: str, dataset: str) -> Number:
+    def error(surface: int, method: str, dataset: str) -> Figure:
         return value(tables, "resilience", (f"type {surface}", method), (dataset, "rmse"))
 
     return ahead(
@@ -197,7 +219,7 @@ def adaptive_clips_leak(tables: Tables) -> str:
 def large_clips_hurt(tables: Tables) -> str:
     """Judge Fed-CDP at C = 4 above itself at C = 16 and 32, in every dataset."""
 
-    def at(dataset: str, bound: str) -> Number:
+    def at(dataset: str, bound: str) -> Figure:
         return value(tables, "clipping-bound", (dataset, "fed-cdp"), ("C", bound))
 
     return ahead((at(d, "4"), at(d, bound)) for d in ALL for bound in ("16", "32"))
@@ -206,7 +228,7 @@ def large_clips_hurt(tables: Tables) -> str:
 def as_accurate_at_the_client(tables: Tables) -> str:
     """Judge Fed-SDP as accurate at the client as at the server, in every dataset."""
 
-    def accuracy(method: str, dataset: str) -> Number:
+    def accuracy(method: str, dataset: str) -> Figure:
         return value(tables, "privacy-fixed-rounds", (method, "accuracy"), (dataset,))
 
     return alike((accuracy("fed-sdp", d), accuracy("fed-sdp-client", d)) for d in ALL)

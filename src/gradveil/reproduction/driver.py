@@ -1,34 +1,39 @@
 """From tables to filled cells: every job once, within the time limit, with the datasets that can be loaded."""
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gradveil.errors import BadInput
 from gradveil.reproduction.cell import Cell, FilledCell, Table, fill
 from gradveil.reproduction.executor import Executor
-from gradveil.reproduction.job_cache import AttackScores
-from gradveil.reproduction.jobs import AttackJob, Job, TrainingJob, dataset_of, seeded
+from gradveil.reproduction.job_cache import AttackScores, TrainingRecord
+from gradveil.reproduction.jobs import AttackJob, Job, TrainingJob, TuningJob, dataset_of, seeded
 from gradveil.reproduction.measures import FEWEST, measured
 from gradveil.reproduction.scale import SCALES, Scale
-from gradveil.reproduction.stand_ins import is_stand_in
 from gradveil.reproduction.table_names import lay_out
 
 BUDGETS = {"gradinv": 4800, "map": 20}
 """Iterations that an attack has in the paper, or by default; 300 for all others."""
+MOST_RECORDED = 5
+"""Seeds for which records are looked up where nothing is run."""
 HOUR = 60.0
 """Minutes of all tables together; each table has its part of them."""
 
 
 @dataclass(slots=True)
 class Driver:
-    """Fills tables. seeds: repeats of every job that draws. lacking: sentences about missing datasets."""
+    """Fills tables. seeds: repeats of every job that draws. lacking: sentences about missing datasets.
+
+    datasets: those whose jobs may be run, None for all; of the others only records are shown.
+    """
 
     executor: Executor
     scale: Scale
     seeds: int = 1
     clock: Callable[[], float] = time.monotonic
+    datasets: Sequence[str] | None = None
     lacking: dict[str, str] = field(default_factory=dict)
 
     def fill(self, table: Table, done: Callable[[str], None] = lambda note: None) -> list[FilledCell]:
@@ -49,19 +54,23 @@ class Driver:
     def _fill(self, cell: Cell, late: bool) -> FilledCell:
         if cell.job is None:
             return fill(cell, None, "not run")
-        jobs = self._repeats(cell.job)
         try:
-            if late:
-                records = [record for record in map(self.executor.cached, jobs) if record is not None]
+            if late or not self._may_run(cell.job):
+                made = {job: self.executor.cached(job) for job in self._repeats(cell.job, at_least=MOST_RECORDED)}
             else:
-                records = [self.executor.run(job) for job in jobs]
+                made = {job: self.executor.run(job) for job in self._repeats(cell.job)}
         except BadInput as error:
             if not self._lacks_data(cell.job, str(error)):
                 raise
             return fill(cell, None, "data")
+        records = [record for record in made.values() if record is not None]
         if not records:
             return fill(cell, None, "time")
-        return fill(cell, measured(cell.measure, records), self._hindrance(cell, cell.job, records))
+        ours = replace(measured(cell.measure, records), by_seed=_accuracies(cell.measure, made))
+        return fill(cell, ours, self._hindrance(cell, cell.job, records))
+
+    def _may_run(self, job: Job) -> bool:
+        return self.datasets is None or dataset_of(job) in (None, *self.datasets)
 
     def picture(self, job: Job) -> Path | None:
         """Find the picture of an attack that was made, if there is one."""
@@ -71,10 +80,11 @@ class Driver:
         path = self.executor.cache.picture(self.executor.key(job))
         return path if path.exists() else None
 
-    def _repeats(self, job: Job) -> list[Job]:
+    def _repeats(self, job: Job, at_least: int = 1) -> list[Job]:
         """Return a job for every seed; what is trained as the paper does is repeated often enough for an error."""
         full_size = isinstance(job, TrainingJob) and dataset_of(job) in self.scale.full_size
-        return list(dict.fromkeys(seeded(job, seed) for seed in range(max(self.seeds, FEWEST if full_size else 1))))
+        seeds = max(self.seeds, at_least, FEWEST if full_size else 1)
+        return list(dict.fromkeys(seeded(job, seed) for seed in range(seeds)))
 
     def _lacks_data(self, job: Job, sentence: str) -> bool:
         """Whether a job's dataset cannot be found, which is remembered; another complaint is not about data."""
@@ -86,12 +96,22 @@ class Driver:
 
     def _hindrance(self, cell: Cell, job: Job, records: Sequence[object]) -> str | None:
         name = dataset_of(job)
-        if name is not None and is_stand_in(self.executor.data(name)):
+        if name is not None and self.executor.stands_in(name):
             return "stand-in"
         if not isinstance(job, AttackJob):
             return None
         scores = [record for record in records if isinstance(record, AttackScores)]
         return "smaller" if self.scale.small or cut_short(job, scores, cell.measure) else None
+
+
+def _accuracies(measure: str, made: Mapping[Job, object]) -> dict[int, float]:
+    """Return the accuracy of each run by its seed, if that is what is measured."""
+    return {
+        job.plan.seed: record.accuracy
+        for job, record in made.items()
+        if measure == "accuracy" and isinstance(job, TrainingJob | TuningJob)
+        if isinstance(record, TrainingRecord) and record.accuracy is not None
+    }
 
 
 def cut_short(job: AttackJob, records: Sequence[AttackScores], measure: str) -> bool:

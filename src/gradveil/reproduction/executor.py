@@ -18,6 +18,7 @@ from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_run import Outcome
 from gradveil.leakage.scenes import Scene
 from gradveil.reproduction import arithmetic, training_jobs
+from gradveil.reproduction.committed import CommittedRecords
 from gradveil.reproduction.job_cache import JobCache, JobRecord, Stored, TrainingRecord, record_of
 from gradveil.reproduction.jobs import (  # fmt: skip
     Arithmetic,
@@ -31,6 +32,7 @@ from gradveil.reproduction.jobs import (  # fmt: skip
     dataset_of,
     key_of,
 )
+from gradveil.reproduction.stand_ins import is_stand_in
 from gradveil.runs import runner, store
 from gradveil.runs.runner import Options
 from gradveil.surface import Surface
@@ -50,14 +52,17 @@ NOTHING_ATTACKED: Stored = {"per_victim": [], "success_rate": None, "candidates"
 class Executor:
     """Runs each job once and keeps its record in the cache.
 
-    data: how a dataset is found by name. tell: is called with a note of what is going on. draw: makes a picture of an
-    attack, which is kept with its record; attacks on table rows have none.
+    data: how a dataset is found by name. progress: is called with a note of what is going on. draw: makes a picture of
+    an attack, which is kept with its record; attacks on table rows have none. committed: records under version control,
+    which are read first; with `commits` those that are made are added to them.
     """
 
     cache: JobCache
     data: Callable[[str], Dataset]
     progress: Callable[[str], None] = field(default=lambda note: None)
     draw: Callable[[Outcome], bytes] | None = None
+    committed: CommittedRecords | None = None
+    commits: bool = False
     _digests: dict[str, str] = field(default_factory=dict)
 
     def run(self, job: Job) -> JobRecord:
@@ -67,12 +72,20 @@ class Executor:
             return record
         stored = self._stored(job)
         self.cache.write(self.key(job), stored | {"made": date.today().isoformat(), "by": _versions()})
+        self._commit(job, stored)
         drop_programs_if_many()
         return record_of(job, stored)
 
     def cached(self, job: Job) -> JobRecord | None:
-        """Return the record of a job if it is in the cache, or needs no more than arithmetic."""
-        return arithmetic.value(job) if isinstance(job, Arithmetic) else self.cache.read(job, self.key(job))
+        """Return the record of a job if it is committed or in the cache, or needs no more than arithmetic."""
+        if isinstance(job, Arithmetic):
+            return arithmetic.value(job)
+        stored = None if self.committed is None else self.committed.stored(_dataset(job), self.key(job))
+        return self.cache.read(job, self.key(job)) if stored is None else record_of(job, stored)
+
+    def _commit(self, job: Job, stored: Stored) -> None:
+        if self.committed is not None and self.commits and not self.stands_in(_dataset(job)):
+            self.committed.add(_dataset(job), job, self.key(job), self._digest(_dataset(job)), stored)
 
     def lacks(self, name: str) -> bool:
         """Whether a dataset cannot be had."""
@@ -82,15 +95,20 @@ class Executor:
             return True
         return False
 
+    def stands_in(self, name: str) -> bool:
+        """Whether synthetic examples take the place of a dataset."""
+        return not self.lacks(name) and is_stand_in(self.data(name))
+
     def key(self, job: Job) -> str:
         """Name the record of a job."""
         name = dataset_of(job)
         return key_of(job, "" if name is None else self._digest(name))
 
     def _digest(self, name: str) -> str:
-        """Return the digest of a dataset, which takes a moment and is asked for often."""
+        """Return the digest of a dataset, which takes a moment and is asked for often; recorded where it is missing."""
         if name not in self._digests:
-            self._digests[name] = self.data(name).digest()
+            recorded = self.committed.data_digest(name) if self.committed is not None and self.lacks(name) else None
+            self._digests[name] = self.data(name).digest() if recorded is None else recorded
         return self._digests[name]
 
     def _stored(self, job: Job) -> Stored:
@@ -161,6 +179,11 @@ class Executor:
             return None
         folder = self.cache.run_folder(self.key(TrainingJob(plan)))
         return scenes.of_run(folder, plan, dataset, Tap.at(plan, surface, VIEW), (job.round,))
+
+
+def _dataset(job: Job) -> str:
+    """Name the dataset of a job that is no arithmetic: such a job always has one."""
+    return cast(str, dataset_of(job))
 
 
 def _versions() -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gradveil.reproduction.cell import REASONS, WITHIN, Agreement, FilledCell, Headings, counts
 from gradveil.reproduction.interpretations import cause_of
+from gradveil.reproduction.summary import CLAIMS, Tally, causes, steps_left, tally, verdicts
 from gradveil.reproduction.table_text import ABSENT, cell_text, grid, joined, our_text, published_text
 
 MARKS = {Agreement.AGREES: "✓", Agreement.DIFFERS: "✗", Agreement.NOT_COMPARABLE: "·"}
@@ -52,13 +53,9 @@ class Section:
     notes: Sequence[str]
 
 
-def results(sections: Sequence[Section], facts: dict[str, str]) -> str:
-    """Return the page of all tables, with the facts about them all."""
-    tables = [
-        part
-        for section in sections
-        for part in (f"## {_escaped(section.name)}", markdown(section.title, section.cells, section.notes))
-    ]
+def results(sections: Sequence[Section], facts: dict[str, str], title: str = "Results") -> str:
+    """Return the page of all tables, with the facts about them all and a summary first."""
+    tables = [part for section in sections for part in (f"## {_escaped(section.name)}", _shown(section))]
     differing = [
         _difference(section.name, cell)
         for section in sections
@@ -66,16 +63,59 @@ def results(sections: Sequence[Section], facts: dict[str, str]) -> str:
         if cell.agreement is Agreement.DIFFERS
     ]
     parts = [
-        "# Results",
+        f"# {title}",
         GENERATED,
         _list("", (f"{key}: {value}" for key, value in facts.items())),
         f"All tables together, {_counted([cell for section in sections for cell in section.cells])}",
+        *_summary(sections),
         *_reached(sections),
         *tables,
         "## Cells that do not reproduce, and why",
         _list("", differing) or "There are none: every cell that can be compared agrees.",
     ]
     return _page(parts)
+
+
+def _shown(section: Section) -> str:
+    """Return a table without columns in which we have nothing, or a sentence if that is all of them."""
+    filled = {cell.cell.column for cell in section.cells if cell.measurement is not None}
+    cells = [cell for cell in section.cells if cell.cell.column in filled]
+    if not cells:
+        return f"{_escaped(section.title)}: none of its {len(section.cells)} cells has a record."
+    absent = len(section.cells) - len(cells)
+    notes = [*section.notes, f"left out: columns without any record, {absent} cells"] if absent else section.notes
+    return markdown(section.title, cells, notes)
+
+
+def _summary(sections: Sequence[Section]) -> list[str]:
+    """Say what reproduces, what the paper's conclusions come to, why figures differ, and what is left to run."""
+    named = [(section.name, section.cells) for section in sections]
+    tallies = [tally(name, cells) for name, cells in named]
+    rows = [[t.name, t.comparable, t.agree, t.differ, t.left] for t in [*tallies, _total(tallies)] if t.comparable]
+    heads = ["table", "can be compared", "agree", "differ", "left"]
+    said = verdicts([cell for name, cells in named if name == CLAIMS for cell in cells])
+    left = [
+        f"{data}: {n} training runs, {steps / 1e6:.3g} million client-steps a seed"
+        for data, (n, steps) in steps_left(named).items()
+    ]
+    return [
+        "## What reproduces, what does not, and what is left",
+        "A cell can be compared if the paper prints a figure, says how it was obtained, and it is no timing of its own "
+        "machine. Left are cells without a record at this size, or with too few repeats to judge.",
+        _table(heads, rows),
+        *(_list(f"Conclusions of the paper: {word}", sentences) for word, sentences in said.items()),
+        _list("Cells that differ, by why they do:", (f"{n}: {cause}" for cause, n in causes(named))),
+        _list("What is left to train:", left),
+    ]
+
+
+def _total(tallies: Sequence[Tally]) -> Tally:
+    return Tally("all", *(sum(getattr(t, name) for t in tallies) for name in ("comparable", "agree", "differ")))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(_escaped(str(entry)) for entry in line) + " |" for line in lines)
 
 
 def _reached(sections: Sequence[Section]) -> list[str]:

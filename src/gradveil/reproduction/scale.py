@@ -43,7 +43,9 @@ class Scale:
             "iterations": self.iterations,
         }  # fmt: skip
         limits = ", ".join(f"{name} at most {most:g}" for name, most in bounds.items() if most is not None)
-        return limits + (f"; at full size: {', '.join(self.full_size)}" if self.full_size else "")
+        return (limits or "as in the paper") + (
+            f"; at full size: {', '.join(self.full_size)}" if self.full_size else ""
+        )
 
     def plan(self, dataset: str, method: Method, **changes: Any) -> Plan:
         """Return the paper's plan for a dataset and method, made as small as the scale says."""
