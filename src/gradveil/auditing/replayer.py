@@ -108,7 +108,7 @@ class Replayer:
         direction = np.random.default_rng(self._seed).normal(size=tree.size(like))
         rows = np.outer([neighbors.LOUD, -3.0, -3.0], moment.bound * direction / np.linalg.norm(direction))
         lot = jax.tree.map(
-            lambda *leaves: np.stack(leaves), *(tree.unflat(row, like) for row in rows.astype(np.float32))
+            lambda *leaves: np.stack(leaves), *(tree.unflat(row, like) for row in jnp.asarray(rows, jnp.float32))
         )
         method = ClientSpec.of(plan, moment.t).method(moment.tasks[0])
 

@@ -108,6 +108,10 @@ def batches(spec: ClientSpec, task: RoundTask, keys: Array) -> tuple[Array, Arra
     return drawn
 
 
+PARTS: dict[str, Callable[..., Any]] = {"look": look, "draw": batches}
+"""What is compiled for a kind of round."""
+
+
 class Looker:
     """Compiled views of a stage, one program a kind of round; made anew for every audit, to run the code of today."""
 
@@ -118,7 +122,7 @@ class Looker:
 
     def __call__(self, task: RoundTask, worlds: Host, silent: bool = False) -> Seen:
         """Look at a round in some worlds, as it is or with every sigma set to zero; on the host."""
-        quiet = task._replace(sigmas=np.zeros_like(task.sigmas)) if silent else task
+        quiet = task._replace(sigmas=jnp.zeros_like(task.sigmas)) if silent else task
         seen = self._program(task, "look")(quiet, worlds, self._labels, self._nobody)
         return Seen(*(np.asarray(part, np.float64) for part in seen))
 
@@ -129,7 +133,7 @@ class Looker:
     def _program(self, task: RoundTask, what: str) -> Callable[..., Any]:
         spec = ClientSpec.of(self._stage.plan, int(task.t))
         if (spec, what) not in self._programs:
-            self._programs[spec, what] = jax.jit(partial({"look": look, "draw": batches}[what], spec))
+            self._programs[spec, what] = jax.jit(partial(PARTS[what], spec))
         return self._programs[spec, what]
 
 
