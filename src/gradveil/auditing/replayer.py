@@ -102,7 +102,7 @@ class Replayer:
     def missing(self, moment: Moment) -> float:
         """Return the mu of a unit that is in a lot or not, rather than zero in it: what divides the sum must not tell.
 
-        The lot has two units more, against the unit and loud; none has a label, so only sums of gradients are tried.
+        The lot has two units more, loud and against the unit.
         """
         plan, like = self.stage.plan, self._trained(moment.state.params)
         direction = np.random.default_rng(self._seed).normal(size=tree.size(like))
