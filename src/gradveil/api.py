@@ -223,17 +223,19 @@ def audit(
     *,
     confidence: float = 0.95,
     releases: int | None = None,
+    victims: int = 400,
     seed: int = 0,
 ) -> AuditRecord:
     """Measure a lower bound on every epsilon that is claimed of a method (on digits), a plan or a run folder.
 
-    levels: `replay`, `mechanism`. releases: rounds of a client that the second simulates. The verdict of the record
-    is refuted, consistent or no-power; `plain()` is what `gradveil audit --json` prints.
+    levels: `replay`, `mechanism`, `one-run`, `black-box`. releases: rounds of a client that the second simulates.
+    victims: canaries of the last two. The verdict of the record is refuted, consistent or no-power; `plain()` is what
+    `gradveil audit --json` prints.
     """
     for level in levels:
         pick("levels", level, {name: name for name in LEVELS})
     whole("seed", seed, 0, LARGEST_SEED)
-    effort = Effort(confidence=scalar(float, confidence, "confidence"))
+    effort = Effort(confidence=scalar(float, confidence, "confidence"), canaries=victims)
     if releases is not None:
         effort = replace(effort, mechanism=replace(effort.mechanism, releases=whole("releases", releases, 1000)))
     return audits.audit(_subject(target), levels, seed, effort)

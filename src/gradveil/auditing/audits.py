@@ -6,20 +6,24 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gradveil import codec
-from gradveil.auditing.audit_record import AuditRecord, AuditRow, judged, overall
+from gradveil.auditing.audit_record import AuditRecord, AuditRow, overall
 from gradveil.auditing.bounds import MOST_EPSILON
 from gradveil.auditing.composing import VIEWS, lower_bound
+from gradveil.auditing.judging import row_of
 from gradveil.auditing.mechanism_level import MechanismEffort, simulate
 from gradveil.auditing.neighbors import LOUD, Neighbors
+from gradveil.auditing.one_run_levels import black_box, one_run
 from gradveil.auditing.probe import Probe, staged
 from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
 from gradveil.auditing.subject import LOUD_DELTA, Claim, Subject
 from gradveil.auditing.telling import Scores, told_apart
 from gradveil.errors import BadInput
+from gradveil.fields import whole
 from gradveil.surface import Surface
 
 Tell = Callable[[str], None]
-LEVELS = ("replay", "mechanism")
+LEVELS = ("replay", "mechanism", "one-run", "black-box")
+"""From the cheapest on."""
 USUAL = ("replay", "mechanism")
 
 
@@ -30,10 +34,12 @@ class Effort:
     confidence: float = 0.95
     replay: ReplayEffort = field(default_factory=ReplayEffort)
     mechanism: MechanismEffort = field(default_factory=MechanismEffort)
+    canaries: int = 400
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.confidence < 1:
             raise BadInput(f"confidence = {self.confidence}: must be at least 0.5 and below 1")
+        whole("victims", self.canaries, 8, 100_000)
 
 
 USUAL_EFFORT = Effort()
@@ -62,27 +68,6 @@ def audit(
     )
 
 
-def row_of(
-    claim: Claim, level: str, lower: float, ceiling: float, confidence: float, why: str, seconds: float
-) -> AuditRow:
-    """Return the judged row of a claim."""
-    return AuditRow(
-        threat_model=claim.threat_model,
-        unit=claim.unit,
-        delta=claim.delta,
-        adjacency=claim.adjacency,
-        claimed=claim.epsilon,
-        paper_claims=claim.paper,
-        lower_bound=lower,
-        ceiling=ceiling,
-        confidence=confidence,
-        level=level,
-        verdict=judged(claim.tested, lower, ceiling),
-        why=why,
-        seconds=round(seconds, 3),
-    )
-
-
 def _replayed(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
     began = time.perf_counter()
     findings = replay(staged(subject.plan, subject.dataset, effort.replay.longest), effort.replay, seed)
@@ -105,9 +90,9 @@ def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
         groups.setdefault(_seen(subject, claim), []).append(claim)
     each = 1 - (1 - effort.confidence) / (2 * max(len(tested), 1))
     rows: list[AuditRow] = []
-    for (sees, whole), claims in groups.items():
+    for (sees, everyone), claims in groups.items():
         began = time.perf_counter()
-        scores = _scores(subject, sees, whole, seed, effort)
+        scores = _scores(subject, sees, everyone, seed, effort)
         spent = (time.perf_counter() - began) / len(claims)
         for claim in claims:
             rows += _told(subject, claim, scores, each, effort.confidence, spent)
@@ -120,14 +105,14 @@ def _noised(subject: Subject, claim: Claim) -> bool:
 
 
 def _seen(subject: Subject, claim: Claim) -> tuple[str, bool]:
-    whole = claim.threat_model.startswith("client") or subject.plan.method.surface is not Surface.EXAMPLE
-    return "model" if VIEWS[claim.threat_model] == "model" else "update", whole
+    everyone = claim.threat_model.startswith("client") or subject.plan.method.surface is not Surface.EXAMPLE
+    return "model" if VIEWS[claim.threat_model] == "model" else "update", everyone
 
 
-def _scores(subject: Subject, sees: str, whole: bool, seed: int, effort: Effort) -> dict[str, Scores]:
+def _scores(subject: Subject, sees: str, everyone: bool, seed: int, effort: Effort) -> dict[str, Scores]:
     stage = staged(subject.plan, subject.dataset, effort.mechanism.longest)
     layers = len(stage.plan.model.sizes) if isinstance(stage.plan.model, Probe) else 1
-    return simulate(stage, Neighbors((LOUD,) * layers, whole=whole), sees, effort.mechanism, seed)
+    return simulate(stage, Neighbors((LOUD,) * layers, whole=everyone), sees, effort.mechanism, seed)
 
 
 def _told(
@@ -147,4 +132,17 @@ def _told(
     return rows
 
 
-RUNNERS: dict[str, Callable[[Subject, int, Effort], list[AuditRow]]] = {"replay": _replayed, "mechanism": _simulated}
+def _with_gradients(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    return one_run(subject, seed, effort.confidence, effort.canaries)
+
+
+def _with_records(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    return black_box(subject, seed, effort.confidence, effort.canaries)
+
+
+RUNNERS: dict[str, Callable[[Subject, int, Effort], list[AuditRow]]] = {
+    "replay": _replayed,
+    "mechanism": _simulated,
+    "one-run": _with_gradients,
+    "black-box": _with_records,
+}

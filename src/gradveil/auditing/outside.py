@@ -11,8 +11,8 @@ import numpy as np
 
 from gradveil.accounting.tight import ADD_REMOVE, gaussian_epsilon
 from gradveil.auditing.audit_record import AuditRecord, AuditRow, overall
-from gradveil.auditing.audits import row_of
 from gradveil.auditing.bounds import MOST_EPSILON, epsilon_of_mu, noise_limit
+from gradveil.auditing.judging import row_of
 from gradveil.auditing.probe import Host
 from gradveil.auditing.replay_level import FALSE_ALARMS
 from gradveil.auditing.subject import LOUD_DELTA, Claim

@@ -25,15 +25,20 @@ def audit(
         ),
     ] = None,
     level: Annotated[
-        str, _audit(help="Levels, with commas: replay (the same keys twice), mechanism (thousands of releases).")
+        str,
+        _audit(
+            help="Levels, with commas: replay (the same keys twice), mechanism (thousands of releases), "
+            "one-run (canaries in a training run), black-box (its final model alone)."
+        ),
     ] = "replay,mechanism",
     confidence: Annotated[
-        float, _audit(help="Confidence of the level mechanism, of all its rows together; a probability.")
+        float, _audit(help="Confidence of levels that draw, of all rows of a level together; a probability.")
     ] = 0.95,
     releases: Annotated[
         int | None,
         _audit(help="Rounds of a client to simulate, or calls of --mechanism.", show_default="400000, or 4000 calls"),
     ] = None,
+    victims: Annotated[int, _audit(help="Canaries of the levels one-run and black-box.")] = 400,
     seed: Annotated[int, _audit(help="Seed of keys and of the search for the worst neighbors.")] = 0,
     dataset: Annotated[
         str, typer.Option(help="With METHOD: whose settings are audited.", rich_help_panel=options.DATA)
@@ -66,7 +71,7 @@ def audit(
     with doing("starting JAX"):
         from gradveil.cli import audit_steps
     if mechanism is None:
-        record = audit_steps.of_target(target, level, confidence, releases, seed, dataset, data_dir)
+        record = audit_steps.of_target(target, level, confidence, releases, victims, seed, dataset, data_dir)
     else:
         record = audit_steps.of_mechanism(
             target,

@@ -29,6 +29,7 @@ def of_target(
     level: str,
     confidence: float,
     releases: int | None,
+    victims: int,
     seed: int,
     dataset: str,
     data_dir: Path | None,
@@ -38,7 +39,7 @@ def of_target(
         raise BadInput("audit: give a method, a plan file or a run folder, or a function with --mechanism")
     levels = [pick("level", name.strip(), {one: one for one in LEVELS}) for name in level.split(",")]
     whole("seed", seed, 0, LARGEST_SEED)
-    effort = Effort(confidence=confidence)
+    effort = Effort(confidence=confidence, canaries=victims)
     if releases is not None:
         whole("releases", releases, 1000)
         effort = replace(effort, mechanism=replace(effort.mechanism, releases=releases))
