@@ -12,7 +12,7 @@ import gradveil
 from gradveil.names import METHODS
 
 PAGE = Path(__file__).parents[1] / "docs" / "audit.md"
-RECORDS = Path("results") / "audits"
+RECORDS = Path("artifacts") / "audits"
 BEGIN, END = "<!-- table: python -m tools.audit_table -->", "<!-- end of table -->"
 HEAD = "| method | level | adversary | one | claimed | measured, at least | ceiling | verdict |\n" + "|---" * 8 + "|"
 
