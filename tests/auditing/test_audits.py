@@ -15,17 +15,19 @@ from gradveil.auditing.mechanism_level import MechanismEffort, simulate
 from gradveil.auditing.neighbors import LOUD, Neighbors
 from gradveil.auditing.probe import staged
 from gradveil.auditing.replay_level import ReplayEffort
+from gradveil.auditing.replayer import Replayer
 from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.cli.main import main
-from gradveil.methods import FED_ALPHA_CDP, FED_CDP
+from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
 from gradveil.models.networks import Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.schedule import Constant
 
 SMALL = replace(FED_CDP, name="small", clip=Flat(1.0), noise=Constant(2.0))
+AT_THE_SERVER = replace(FED_SDP, clip=Flat(1.0), noise=Constant(2.0))
 FEW = Effort(
-    replay=ReplayEffort(keys=6, climbs=1, draws=50, longest=200),
-    mechanism=MechanismEffort(releases=2000, least=100, chunk=100),
+    replay=ReplayEffort(keys=6, climbs=1, draws=50, longest=64),
+    mechanism=MechanismEffort(releases=2000, least=100, chunk=100, longest=64),
 )
 CONTRACT = {
     "threat_model", "unit", "delta", "claimed", "lower_bound", "ceiling", "confidence", "level", "verdict", "seconds",
@@ -34,10 +36,10 @@ CONTRACT = {
 
 
 def test_a_sound_plan_is_consistent_at_both_levels_and_measured_closely(audited):
-    record = audited(SMALL, ("replay", "mechanism"), effort=FEW, rounds=2)
+    record = audited(AT_THE_SERVER, ("replay", "mechanism"), effort=FEW, rounds=2)
     assert record.verdict == "consistent"
     replayed = {row.threat_model: row for row in record.rows if row.level == "replay"}
-    known = replayed["type2-known"]
+    known = replayed["central"]
     assert 0.7 * known.claimed < known.lower_bound <= known.claimed * 1.001
     assert {row.level for row in record.rows} == {"replay", "mechanism"}
     assert all(set(row) >= CONTRACT for row in json.loads(json.dumps(record.plain()))["rows"])
@@ -60,7 +62,7 @@ def test_the_mechanism_level_reaches_nine_tenths_of_the_true_mu_where_batches_ar
     method = replace(SMALL, noise=Constant(z))
     sizes = {"clients": 1, "cohort": 1, "client_size": 4, "batch": 4, "rounds": 1, "sampling": "whole"}
     stage = staged(gradveil.plan("digits", method, model=Mlp(hidden=(4,)), **sizes), digits, 8)
-    scores = simulate(stage, Neighbors((LOUD,) * 2), "update", MechanismEffort(releases=60_000), 3)
+    scores = simulate(Replayer(stage, 3, 0.5), Neighbors((LOUD,) * 2), "update", MechanismEffort(releases=60_000), 3)
     assert 0.9 / z < mu_told((scores["known"],), 0.95) <= 1 / z
 
 

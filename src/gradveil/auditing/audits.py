@@ -15,6 +15,7 @@ from gradveil.auditing.neighbors import LOUD, Neighbors
 from gradveil.auditing.one_run_levels import black_box, one_run
 from gradveil.auditing.probe import Probe, staged
 from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
+from gradveil.auditing.replayer import Replayer
 from gradveil.auditing.subject import LOUD_DELTA, Claim, Subject
 from gradveil.auditing.telling import Scores, told_apart
 from gradveil.errors import BadInput
@@ -90,9 +91,11 @@ def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
         groups.setdefault(_seen(subject, claim), []).append(claim)
     each = 1 - (1 - effort.confidence) / (2 * max(len(tested), 1))
     rows: list[AuditRow] = []
+    replayer = Replayer(staged(subject.plan, subject.dataset, effort.mechanism.longest), seed, 0.5)
     for (sees, everyone), claims in groups.items():
         began = time.perf_counter()
-        scores = _scores(subject, sees, everyone, seed, effort)
+        pair = Neighbors((LOUD,) * _layers(replayer), whole=everyone)
+        scores = simulate(replayer, pair, sees, effort.mechanism, seed)
         spent = (time.perf_counter() - began) / len(claims)
         for claim in claims:
             rows += _told(subject, claim, scores, each, effort.confidence, spent)
@@ -109,10 +112,9 @@ def _seen(subject: Subject, claim: Claim) -> tuple[str, bool]:
     return "model" if VIEWS[claim.threat_model] == "model" else "update", everyone
 
 
-def _scores(subject: Subject, sees: str, everyone: bool, seed: int, effort: Effort) -> dict[str, Scores]:
-    stage = staged(subject.plan, subject.dataset, effort.mechanism.longest)
-    layers = len(stage.plan.model.sizes) if isinstance(stage.plan.model, Probe) else 1
-    return simulate(stage, Neighbors((LOUD,) * layers, whole=everyone), sees, effort.mechanism, seed)
+def _layers(replayer: Replayer) -> int:
+    model = replayer.stage.plan.model
+    return len(model.sizes) if isinstance(model, Probe) else 1
 
 
 def _told(

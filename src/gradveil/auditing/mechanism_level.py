@@ -48,19 +48,19 @@ class Weighing(NamedTuple):
     rate: float | None
 
 
-def simulate(stage: Stage, pair: Neighbors, sees: str, effort: MechanismEffort, seed: int) -> dict[str, Scores]:
-    """Return the scores of simulated runs by statistic.
+def simulate(replayer: Replayer, pair: Neighbors, sees: str, effort: MechanismEffort, seed: int) -> dict[str, Scores]:
+    """Return the scores of simulated runs of the replayer's stage by statistic.
 
     `secret` and `known`: the logarithm of the likelihood ratio, for those who do not know which batches hold the unit
     and for those who do. `energy`: the sum of squares, which shows noise that follows the unit. A run is all rounds of
     gradients, in the first state of the clip; the other records contribute nothing.
     """
-    plan, pair = stage.plan, replace(pair, others=0.0)
+    stage, pair = replayer.stage, replace(pair, others=0.0)
+    plan = stage.plan
     first, clients = len(plan.preparation), plan.cohort if sees == "model" else 1
     rounds = min(plan.rounds - first, max(1, effort.releases // (2 * clients * effort.least)))
     runs = int(np.clip(effort.releases // (2 * clients * rounds), effort.chunk, effort.most)) // effort.chunk
     root = Keys.of(seed, False)
-    replayer = Replayer(stage, seed, 0.5)
     moment = replayer.moment(first, stage.start(root), [Keys.of((seed + i) % 2**32, False) for i in range(24)])
     weighing = _weighing(replayer, moment, pair, sees)
     sigmas = jnp.asarray(plan.sigmas()[first : first + rounds], jnp.float32)
