@@ -16,7 +16,7 @@ from gradveil.auditing.one_run_levels import black_box, one_run
 from gradveil.auditing.probe import Probe, staged
 from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
 from gradveil.auditing.replayer import Replayer
-from gradveil.auditing.subject import LOUD_DELTA, Claim, Subject
+from gradveil.auditing.subject import LOUD_DELTA, EpsilonClaim, Subject
 from gradveil.auditing.telling import Scores, told_apart
 from gradveil.errors import BadInput
 from gradveil.fields import whole
@@ -76,7 +76,7 @@ def _replayed(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
     return [_replayed_row(subject, claim, findings, spent) for claim in subject.claims]
 
 
-def _replayed_row(subject: Subject, claim: Claim, findings: list[RoundFinding], spent: float) -> AuditRow:
+def _replayed_row(subject: Subject, claim: EpsilonClaim, findings: list[RoundFinding], spent: float) -> AuditRow:
     began = time.perf_counter()
     found = lower_bound(subject.plan, findings, claim.threat_model, subject.participations, claim.delta)
     seconds = spent + time.perf_counter() - began
@@ -86,7 +86,7 @@ def _replayed_row(subject: Subject, claim: Claim, findings: list[RoundFinding], 
 def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
     """Simulate what each adversary sees, once for those who see the same, and only where something is claimed."""
     tested = [claim for claim in subject.claims if claim.tested is not None and _noised(subject, claim)]
-    groups: dict[tuple[str, bool], list[Claim]] = {}
+    groups: dict[tuple[str, bool], list[EpsilonClaim]] = {}
     for claim in tested:
         groups.setdefault(_seen(subject, claim), []).append(claim)
     each = 1 - (1 - effort.confidence) / (2 * max(len(tested), 1))
@@ -102,12 +102,12 @@ def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
     return rows
 
 
-def _noised(subject: Subject, claim: Claim) -> bool:
+def _noised(subject: Subject, claim: EpsilonClaim) -> bool:
     """Whether the adversary sees something noised: gradients inside a client that noises its update are not."""
     return VIEWS[claim.threat_model] != "steps" or subject.plan.method.surface is Surface.EXAMPLE
 
 
-def _seen(subject: Subject, claim: Claim) -> tuple[str, bool]:
+def _seen(subject: Subject, claim: EpsilonClaim) -> tuple[str, bool]:
     everyone = claim.threat_model.startswith("client") or subject.plan.method.surface is not Surface.EXAMPLE
     return "model" if VIEWS[claim.threat_model] == "model" else "update", everyone
 
@@ -118,7 +118,7 @@ def _layers(replayer: Replayer) -> int:
 
 
 def _told(
-    subject: Subject, claim: Claim, scores: dict[str, Scores], each: float, confidence: float, spent: float
+    subject: Subject, claim: EpsilonClaim, scores: dict[str, Scores], each: float, confidence: float, spent: float
 ) -> list[AuditRow]:
     """Return the row of a claim, and one at a larger delta if it is refuted there."""
     own = scores["known" if claim.threat_model == "type2-known" else "secret"]

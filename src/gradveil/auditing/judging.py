@@ -1,11 +1,11 @@
 """From a claim and what was measured of it to a judged row."""
 
 from gradveil.auditing.audit_record import AuditRow, judged
-from gradveil.auditing.subject import Claim
+from gradveil.auditing.subject import EpsilonClaim
 
 
 def row_of(
-    claim: Claim, level: str, lower: float, ceiling: float, confidence: float, why: str, seconds: float
+    claim: EpsilonClaim, level: str, lower: float, ceiling: float, confidence: float, why: str, seconds: float
 ) -> AuditRow:
     """Return the judged row of a claim."""
     return AuditRow(

@@ -10,8 +10,8 @@ import numpy as np
 
 from gradveil import keys
 from gradveil.auditing.neighbors import Neighbors, worlds
-from gradveil.auditing.probe import Host, Stage
-from gradveil.auditing.replayer import Moment, Replayer
+from gradveil.auditing.probe import AuditStage, Host
+from gradveil.auditing.replayer import ReplayedRound, Replayer
 from gradveil.auditing.telling import Scores
 from gradveil.auditing.views import VICTIM, of_model, of_others, of_victim
 from gradveil.data.sampling import Poisson
@@ -75,7 +75,7 @@ def simulate(replayer: Replayer, pair: Neighbors, sees: str, effort: MechanismEf
 
 
 def _run(
-    stage: Stage,
+    stage: AuditStage,
     spec: ClientSpec,
     sees: str,
     whole: bool,
@@ -125,7 +125,7 @@ def _held(plan: Plan, spec: ClientSpec, task: RoundTask, whole: bool) -> Array:
     return jnp.sum(jax.vmap(count)(jnp.arange(spec.steps))).astype(jnp.float32)
 
 
-def _weighing(replayer: Replayer, moment: Moment, pair: Neighbors, sees: str) -> Weighing:
+def _weighing(replayer: Replayer, moment: ReplayedRound, pair: Neighbors, sees: str) -> Weighing:
     """Measure how far one inclusion moves a release, and the width of its noise in every layer."""
     stage = replayer.stage
     counts = (moment.held.sizes if pair.whole else moment.held.first).sum(axis=1)

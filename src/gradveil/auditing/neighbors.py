@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradveil.auditing.probe import Host, Probe, Stage
+from gradveil.auditing.probe import AuditStage, Host, Probe
 
 LOUD = 1e4
 """Norm of a unit that every clip cuts, in multiples of C."""
@@ -30,7 +30,7 @@ class Neighbors:
     flaw: float | None = None
 
 
-def worlds(stage: Stage, neighbors: Neighbors, bound: float, seed: int) -> tuple[Host, Host]:
+def worlds(stage: AuditStage, neighbors: Neighbors, bound: float, seed: int) -> tuple[Host, Host]:
     """Return the records of the client with and without the unit, [size, d] each; the unit is record 0, or all."""
     random = np.random.default_rng(seed)
     without, layers = stage.nobody(), _layers(stage)
@@ -48,7 +48,7 @@ def worlds(stage: Stage, neighbors: Neighbors, bound: float, seed: int) -> tuple
     return present, without
 
 
-def _layers(stage: Stage) -> Host:
+def _layers(stage: AuditStage) -> Host:
     sizes = stage.plan.model.sizes if isinstance(stage.plan.model, Probe) else (stage.size,)
     return np.repeat(np.arange(len(sizes)), sizes)
 

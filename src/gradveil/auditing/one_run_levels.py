@@ -11,7 +11,7 @@ from gradveil.auditing.canaries import CanaryScores, trained_with_gradients, tra
 from gradveil.auditing.composing import VIEWS
 from gradveil.auditing.judging import row_of
 from gradveil.auditing.probe import Host
-from gradveil.auditing.subject import Claim, Subject
+from gradveil.auditing.subject import EpsilonClaim, Subject
 from gradveil.models.regression import SoftmaxRegression
 from gradveil.surface import Surface
 
@@ -41,7 +41,7 @@ def _rows(subject: Subject, level: str, train: Train, seed: int, confidence: flo
     return [_row(claim, level, shown, confidence, seconds) for claim in tested]
 
 
-def _row(claim: Claim, level: str, shown: CanaryScores, confidence: float, seconds: float) -> AuditRow:
+def _row(claim: EpsilonClaim, level: str, shown: CanaryScores, confidence: float, seconds: float) -> AuditRow:
     """Guess for half of the canaries; two scores are used in all, so each is judged at half of the miss."""
     scores = shown.model if VIEWS[claim.threat_model] == "model" else shown.update
     guesses, correct = guessed(scores, shown.inside)

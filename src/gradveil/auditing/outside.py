@@ -15,7 +15,7 @@ from gradveil.auditing.bounds import MOST_EPSILON, epsilon_of_mu, noise_limit
 from gradveil.auditing.judging import row_of
 from gradveil.auditing.probe import Host
 from gradveil.auditing.replay_level import FALSE_ALARMS
-from gradveil.auditing.subject import LOUD_DELTA, Claim
+from gradveil.auditing.subject import LOUD_DELTA, EpsilonClaim
 from gradveil.auditing.telling import Scores, told_apart
 from gradveil.errors import BadInput
 
@@ -53,12 +53,12 @@ class Outside:
             if getattr(self, name) < least:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be at least {least}")
 
-    def claim(self, delta: float) -> Claim:
+    def claim(self, delta: float) -> EpsilonClaim:
         """Return the claim at a delta."""
         epsilon = self.epsilon
         if self.noise_multiplier is not None:
             epsilon = gaussian_epsilon(1 / self.noise_multiplier, delta)
-        return Claim("release", "record", delta, ADD_REMOVE, epsilon, None)
+        return EpsilonClaim("release", "record", delta, ADD_REMOVE, epsilon, None)
 
     def release(self, units: Host, seed: int) -> Host:
         """Call the mechanism; returns its release as one vector."""

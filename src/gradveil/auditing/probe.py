@@ -45,7 +45,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class AuditStage:
     """A plan as it is audited, the examples it takes, and what stands for a record that is not there.
 
     absent: the value of every number of such a record: 0, whose gradient is zero, or for a linear model NaN, whose
@@ -76,11 +76,11 @@ class Stage:
         return np.full(self.plan.client_size, self.label, np.int32)
 
 
-def staged(plan: Plan, dataset: Dataset, longest: int) -> Stage:
+def staged(plan: Plan, dataset: Dataset, longest: int) -> AuditStage:
     """Return the stage of a plan, with tensors of at most so many coordinates; their number M stays."""
     if isinstance(plan.model, SoftmaxRegression):
         size = min(math.prod(dataset.shape), longest)
-        return Stage(replace(plan, features=None), (size,), min(len(dataset.classes), 10), math.nan, 0)
+        return AuditStage(replace(plan, features=None), (size,), min(len(dataset.classes), 10), math.nan, 0)
     tensors = jax.tree.leaves(shape_of(plan, dataset.shape, len(dataset.classes)))
     sizes = tuple(min(math.prod(tensor.shape), longest) for tensor in tensors)
-    return Stage(replace(plan, model=Probe(sizes), features=None), (sum(sizes),), 2, 0.0, 1)
+    return AuditStage(replace(plan, model=Probe(sizes), features=None), (sum(sizes),), 2, 0.0, 1)

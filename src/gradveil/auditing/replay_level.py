@@ -11,8 +11,8 @@ from gradveil.auditing import neighbors
 from gradveil.auditing.bounds import at_least
 from gradveil.auditing.measured import Measured, correlation
 from gradveil.auditing.neighbors import Neighbors
-from gradveil.auditing.probe import Host, Stage
-from gradveil.auditing.replayer import Moment, Replayer, Views
+from gradveil.auditing.probe import AuditStage, Host
+from gradveil.auditing.replayer import ReplayedRound, Replayer, Views
 from gradveil.data.sampling import Poisson
 from gradveil.federation import server
 from gradveil.federation.client import ClientData, train
@@ -57,7 +57,7 @@ class RoundFinding:
     searched: Neighbors
 
 
-def replay(stage: Stage, effort: ReplayEffort, seed: int) -> list[RoundFinding]:
+def replay(stage: AuditStage, effort: ReplayEffort, seed: int) -> list[RoundFinding]:
     """Replay each preparation, then the first round of gradients in several states of the clip, and the last round."""
     plan, roots = stage.plan, [Keys.of((seed + i) % 2**32, False) for i in range(effort.keys)]
     replayer = Replayer(stage, seed, 1 - FALSE_ALARMS / 100)
@@ -75,14 +75,16 @@ def replay(stage: Stage, effort: ReplayEffort, seed: int) -> list[RoundFinding]:
     return findings
 
 
-def _searched(replayer: Replayer, moment: Moment, climbs: int) -> tuple[Neighbors, Neighbors]:
+def _searched(replayer: Replayer, moment: ReplayedRound, climbs: int) -> tuple[Neighbors, Neighbors]:
     """Return the worst pair for one record and for all of a client; the same where the unit is the client."""
     everyone = replayer.searched(moment, True, climbs // 2)
     by_record = replayer.stage.plan.method.surface is Surface.EXAMPLE
     return replayer.searched(moment, False, climbs) if by_record else everyone, everyone
 
 
-def _finding(replayer: Replayer, moment: Moment, worst: tuple[Neighbors, Neighbors], roots: Keys) -> RoundFinding:
+def _finding(
+    replayer: Replayer, moment: ReplayedRound, worst: tuple[Neighbors, Neighbors], roots: Keys
+) -> RoundFinding:
     plan = replayer.stage.plan
     by_record = plan.method.surface is Surface.EXAMPLE
     whole = one = replayer.measured(moment, worst[1])
@@ -119,7 +121,7 @@ def _divided(view: Measured, counts: Host) -> Measured:
     return Measured(mus, view.larger, view.smaller, view.coordinates)
 
 
-def _rates(stage: Stage, moment: Moment, steps: Measured) -> tuple[float, ...]:
+def _rates(stage: AuditStage, moment: ReplayedRound, steps: Measured) -> tuple[float, ...]:
     """Return the rate of the plan for every local step, or what the draws show where they exceed it.
 
     A record that has an effect on a step whose batch does not hold it is there for certain.
@@ -140,7 +142,7 @@ def _rate(count: int, draws: int, planned: float | None) -> float:
     return shown if planned is None else max(planned, shown)
 
 
-def _reused(replayer: Replayer, moment: Moment, roots: Keys) -> float:
+def _reused(replayer: Replayer, moment: ReplayedRound, roots: Keys) -> float:
     """Return the largest correlation of noise between rounds and between local steps, where it is no chance."""
     plan = replayer.stage.plan
     if not float(np.max(plan.sigmas()[moment.t])) > 0 or moment.t + 1 >= plan.rounds:
@@ -153,14 +155,14 @@ def _reused(replayer: Replayer, moment: Moment, roots: Keys) -> float:
     return max(correlation(a, b, FALSE_ALARMS / 100) for a, b in pairs)
 
 
-def _adapted(stage: Stage, start: State, rounds: int, roots: Keys) -> list[State]:
+def _adapted(stage: AuditStage, start: State, rounds: int, roots: Keys) -> list[State]:
     """Return the states of a clip that learned from loud units, and from faint ones; none if it has no state."""
     if not jax.tree.leaves(start.clip_state):
         return []
     return [_after(stage, start, rounds, norm, roots) for norm in (neighbors.LOUD, 1e-3)]
 
 
-def _after(stage: Stage, state: State, rounds: int, norm: float, roots: Keys) -> State:
+def _after(stage: AuditStage, state: State, rounds: int, norm: float, roots: Keys) -> State:
     """Train some rounds on units of one norm; only the clip's state is kept."""
     plan, spec = stage.plan, ClientSpec.of(stage.plan)
     x = jnp.full((plan.client_size, stage.size), norm / math.sqrt(stage.size))

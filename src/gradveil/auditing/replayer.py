@@ -13,7 +13,7 @@ from gradveil.auditing import neighbors
 from gradveil.auditing.bounds import noise_limit
 from gradveil.auditing.measured import Measured, Pair, measure
 from gradveil.auditing.neighbors import Neighbors
-from gradveil.auditing.probe import Host, Stage
+from gradveil.auditing.probe import AuditStage, Host
 from gradveil.auditing.views import Drawn, Looker, Seen, flat, layers_of
 from gradveil.federation.messages import ClientSpec, RoundTask
 from gradveil.federation.rounds import round_task
@@ -34,7 +34,7 @@ class Views(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment:
+class ReplayedRound:
     """A round in a state, with the tasks of several keys, the bound C and the batches that the keys draw.
 
     often: of `draws` more rounds, how many hold the record in each local step, [L].
@@ -52,10 +52,10 @@ class Moment:
 class Replayer:
     """Replays moments of a stage; the programs are compiled for it alone, so that it runs the code of today."""
 
-    def __init__(self, stage: Stage, seed: int, confidence: float) -> None:
+    def __init__(self, stage: AuditStage, seed: int, confidence: float) -> None:
         self.stage, self._seed, self._confidence, self._look = stage, seed, confidence, Looker(stage)
 
-    def moment(self, t: int, state: State, roots: list[Keys], draws: int = 0) -> Moment:
+    def moment(self, t: int, state: State, roots: list[Keys], draws: int = 0) -> ReplayedRound:
         """Return a round in a state, to be replayed with the keys of each root."""
         plan = self.stage.plan
         tasks = tuple(round_task(plan, t, state, one) for one in roots)
@@ -64,14 +64,14 @@ class Replayer:
         found = self._look.drawn(tasks[0], jnp.concatenate([jnp.stack([task.key for task in tasks]), more]))
         held = Drawn(*(part[: len(tasks)] for part in found))
         often = np.sum(found.first[len(tasks) :] > 0, axis=0)
-        return Moment(t, state, tasks, bound if np.isfinite(bound) else 1.0, held, often, draws)
+        return ReplayedRound(t, state, tasks, bound if np.isfinite(bound) else 1.0, held, often, draws)
 
-    def releases(self, moment: Moment, task: RoundTask, pair: Neighbors) -> tuple[Seen, Seen]:
+    def releases(self, moment: ReplayedRound, task: RoundTask, pair: Neighbors) -> tuple[Seen, Seen]:
         """Return what is seen of both neighbors [2, ...], with noise and without."""
         both = np.stack(neighbors.worlds(self.stage, pair, moment.bound, self._seed))
         return self._look(task, both), self._look(task, both, silent=True)
 
-    def measured(self, moment: Moment, pair: Neighbors, most: int | None = None) -> Views:
+    def measured(self, moment: ReplayedRound, pair: Neighbors, most: int | None = None) -> Views:
         """Measure a pair in all views, over all keys of the moment or the first few."""
         found = [self.releases(moment, task, pair) for task in moment.tasks[:most]]
         layers = self.layers(moment, found[0][0])
@@ -84,22 +84,22 @@ class Replayer:
 
         return measure(Pair(rows(0, 0), rows(0, 1), rows(1, 0), rows(1, 1)), layers, scale, self._confidence)
 
-    def layers(self, moment: Moment, seen: Seen) -> Host:
+    def layers(self, moment: ReplayedRound, seen: Seen) -> Host:
         """Return the layer of every coordinate of a view."""
         return layers_of(self.stage, moment.state.params, moment.t, seen.update.shape[-1])
 
-    def _width(self, moment: Moment, coordinates: int) -> Host:
+    def _width(self, moment: ReplayedRound, coordinates: int) -> Host:
         """Return the width that a whitening clip gives to every coordinate."""
         plan = self.stage.plan
         return np.ones(coordinates) if plan.stage(moment.t) is not None else _width(self.stage, moment.state)
 
-    def noise(self, moment: Moment, task: RoundTask) -> Host:
+    def noise(self, moment: ReplayedRound, task: RoundTask) -> Host:
         """Return the noise of the local steps of a client that holds nothing, [L, d]."""
         nobody = np.stack([self.stage.nobody()] * 2)
         noise: Host = self._look(task, nobody).steps[0] - self._look(task, nobody, silent=True).steps[0]
         return noise
 
-    def missing(self, moment: Moment) -> float:
+    def missing(self, moment: ReplayedRound) -> float:
         """Return the mu of a unit that is in a lot or not, rather than zero in it: what divides the sum must not tell.
 
         The lot has two units more, loud and against the unit.
@@ -125,7 +125,7 @@ class Replayer:
         change, limit = found[0][0], noise_limit(np.stack([noise for _, noise in found]), self._confidence)
         return float(np.linalg.norm(change)) / limit if limit > 0 else math.inf
 
-    def searched(self, moment: Moment, whole: bool, climbs: int) -> Neighbors:
+    def searched(self, moment: ReplayedRound, whole: bool, climbs: int) -> Neighbors:
         """Return the pair that differs most: the best first guess, changed as long as that helps.
 
         Those that change the size of the noise come before all others. The search uses the key whose batches hold the
@@ -145,7 +145,7 @@ class Replayer:
                 best, pair = merit, changed
         return pair
 
-    def _merit(self, moment: Moment, pair: Neighbors, whole: bool) -> tuple[bool, float]:
+    def _merit(self, moment: ReplayedRound, pair: Neighbors, whole: bool) -> tuple[bool, float]:
         views = self.measured(moment, pair)
         view = views.update if whole else views.steps
         return view.follows_data, view.larger / max(view.smaller, 1e-30) if view.follows_data else view.mu
@@ -153,7 +153,7 @@ class Replayer:
     def _trained(self, params: Tree) -> Tree:
         return trained(self.stage.plan.model, params)
 
-    def shows_flaws(self, moment: Moment) -> bool:
+    def shows_flaws(self, moment: ReplayedRound) -> bool:
         """Whether a record that is not a number, or too large for one, shows in the client's update."""
         at = int(np.argmax(moment.held.first.sum(axis=1)))
         pairs = neighbors.flawed(len(jax.tree.leaves(self._trained(moment.state.params))))
@@ -161,7 +161,7 @@ class Replayer:
         return any(np.isfinite(s.update[1]).all() and not np.isfinite(s.update[0]).all() for s in seen)
 
 
-def _width(stage: Stage, state: State) -> Host:
+def _width(stage: AuditStage, state: State) -> Host:
     """Return by what a clip multiplies each coordinate when it maps a noised mean back."""
     like = trained(stage.plan.model, state.params)
     ones, none = (jax.tree.map(lambda a, v=value: jnp.full_like(a, v), like) for value in (1.0, 0.0))

@@ -19,7 +19,7 @@ LOUD_DELTA = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class EpsilonClaim:
     """An epsilon that is claimed at a delta against an adversary, None if none is; `paper`: what the paper claims."""
 
     threat_model: str
@@ -43,10 +43,10 @@ class Subject:
     plan: Plan
     dataset: Dataset
     participations: int
-    claims: tuple[Claim, ...]
+    claims: tuple[EpsilonClaim, ...]
     ledger: Ledger
 
-    def at(self, claim: Claim, delta: float) -> float:
+    def at(self, claim: EpsilonClaim, delta: float) -> float:
         """Return the epsilon that is claimed at another delta."""
         return account(self.ledger, delta, claim.adjacency, claim.threat_model).epsilon
 
@@ -68,9 +68,9 @@ def subject_of(
     return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most))
 
 
-def _claim(record: GuaranteeRecord, paper: float | None) -> Claim:
+def _claim(record: GuaranteeRecord, paper: float | None) -> EpsilonClaim:
     own = paper if record.unit == "example" and record.epsilon is None else None
-    return Claim(record.threat_model, record.unit, record.delta, record.adjacency, record.epsilon, own)
+    return EpsilonClaim(record.threat_model, record.unit, record.delta, record.adjacency, record.epsilon, own)
 
 
 def _paper(plan: Plan, budget: Budget, rounds: int, records: Sequence[GuaranteeRecord], named: bool) -> float | None:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import tree
-from gradveil.auditing.probe import Host, Stage
+from gradveil.auditing.probe import AuditStage, Host
 from gradveil.federation import client, server
 from gradveil.federation.client import ClientData
 from gradveil.federation.messages import ClientSpec, Report, RoundTask
@@ -115,7 +115,7 @@ PARTS: dict[str, Callable[..., Any]] = {"look": look, "draw": batches}
 class Looker:
     """Compiled views of a stage, one program a kind of round; made anew for every audit, to run the code of today."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: AuditStage) -> None:
         self._stage = stage
         self._programs: dict[tuple[ClientSpec, str], Callable[..., Any]] = {}
         self._labels, self._nobody = jnp.asarray(stage.labels()), jnp.asarray(stage.nobody())
@@ -137,7 +137,7 @@ class Looker:
         return self._programs[spec, what]
 
 
-def layers_of(stage: Stage, params: Tree, t: int, coordinates: int) -> Host:
+def layers_of(stage: AuditStage, params: Tree, t: int, coordinates: int) -> Host:
     """Return the layer of every coordinate of a view, [d]; the vectors of a preparation have one."""
     if stage.plan.stage(t) is not None:
         return np.zeros(coordinates, int)
