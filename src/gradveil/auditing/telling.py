@@ -60,9 +60,16 @@ def _judged(statistics: Sequence[Scores], bound: Bound, held_back: float) -> Gue
         for threshold in _thresholds(chosen_by):
             found, judging = chosen_by.guesses(threshold), rest.guesses(threshold)
             for one, other in ((found, judging), (found.reversed, judging.reversed)):
-                if (value := bound(one)) > best:
+                if (value := bound(_as_many(one, other))) > best:
                     best, chosen = value, other
     return chosen
+
+
+def _as_many(held_back: Guesses, judging: Guesses) -> Guesses:
+    """Return the guesses that the rest would make at the rates of the part held back."""
+    hits = round(held_back.hits * judging.with_unit / max(held_back.with_unit, 1))
+    alarms = round(held_back.alarms * judging.without / max(held_back.without, 1))
+    return Guesses(hits, judging.with_unit, alarms, judging.without)
 
 
 def _thresholds(scores: Scores) -> Host:
