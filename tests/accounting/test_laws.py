@@ -212,11 +212,13 @@ SETTINGS = pytest.mark.parametrize(
     [
         ("poisson", "add-remove"),
         ("poisson", "replace-one"),
+        ("allocation", "add-remove"),
+        ("allocation", "replace-one"),
         ("fixed-pass", "add-remove"),
         ("replacement", "add-remove"),
     ],
 )
-BATCHES = pytest.mark.parametrize("batches", ["poisson", "fixed-pass", "replacement"])
+BATCHES = pytest.mark.parametrize("batches", ["poisson", "allocation", "fixed-pass", "replacement"])
 
 
 @THREAT
@@ -254,8 +256,9 @@ def test_rounds_noise_rate_and_delta_move_every_adversary_the_right_way(threat, 
     assert epsilon(threat, ledger(4, example_sampling=batches), adjacency) > middle
     assert epsilon(threat, ledger(example_sampling=batches, sigmas=(30.0,) * 3), adjacency) > middle
     assert epsilon(threat, ledger(example_sampling=batches, layers=3), adjacency) > middle
-    assert epsilon(threat, ledger(example_sampling=batches, example_rate=0.2), adjacency) >= middle
-    assert epsilon(threat, ledger(example_sampling=batches, cohort_rate=0.9), adjacency) >= middle
+    not_less = middle * (1 - 1e-12)  # closed forms are solved to that
+    assert epsilon(threat, ledger(example_sampling=batches, example_rate=0.2), adjacency) >= not_less
+    assert epsilon(threat, ledger(example_sampling=batches, cohort_rate=0.9), adjacency) >= not_less
     assert epsilon(threat, start, adjacency, delta=1e-7) > middle
 
 
@@ -282,7 +285,7 @@ def test_who_sees_more_learns_more(batches, adjacency, cohorts, copies):
     ]
     assert seen == sorted(seen)
     known = epsilon("type2-known", held, adjacency)
-    assert known > 1.1 * seen[-1] if batches == "poisson" else known == seen[-1]
+    assert known > 1.1 * seen[-1] if batches in ("poisson", "allocation") else known == seen[-1]
     assert epsilon("client-central", held, adjacency) <= epsilon("client-server", held, adjacency)
     if copies == 1:
         assert epsilon("client-server", held, adjacency) >= seen[3]

@@ -52,6 +52,17 @@ def test_a_fixed_pass_and_replace_one_cost_more(capsys):
     assert epsilon_against(replaced, "type2-known") == pytest.approx(4.65, rel=0.02)
 
 
+def test_random_allocation_is_accounted_and_solved_for(capsys):
+    allocated = ["--sampling", "allocation", "--participations", "10", "--threat-model", "server"]
+    found = ask(capsys, *MNIST, *allocated)
+    assert epsilon_against(found, "server") == pytest.approx(0.171, rel=5e-3)
+    assert found["guarantees"][0]["sampling"].startswith("allocation batches at rate 0.01")
+    plan = ["plan", "--target-epsilon", "0.171", "--q", "0.01", "--rounds", "100", "--local-steps", "100", *allocated]
+    assert ask(capsys, *plan)["sigma"] == pytest.approx(6.0, rel=5e-3)
+    too_long = ["--q", "1e-5", "--client-size", "100000"]
+    assert "65536 batches" in refused(capsys, "account", "--sigma", "6", "--steps", "3", *too_long, *allocated[:2])
+
+
 def test_a_decay_is_accounted_step_by_step_and_its_rounding_is_told(capsys):
     answer = ask(
         capsys, *MNIST, "--decay", "exponential", "--sigma", "15", "--sigma-end", "4.85", "--threat-model", "server"

@@ -6,8 +6,9 @@ from dataclasses import replace
 import jax.numpy as jnp
 import pytest
 
+from gradveil.accounting.participation import batches
 from gradveil.accounting.threats import THREATS, Ledger, account
-from gradveil.data.sampling import CohortSampling, FixedPass, Poisson, WithReplacement
+from gradveil.data.sampling import Allocation, CohortSampling, FixedPass, Poisson, WithReplacement
 from gradveil.federation.ledger import layer_count, releases
 from gradveil.federation.plan import Plan
 from gradveil.methods import FED_CDP, FED_SDP, FED_SDP_CLIENT, METHODS, QUANTILE
@@ -138,6 +139,17 @@ def test_random_batches_may_touch_a_record_in_every_step(sampling):
     assert (found.touches, found.example_sampling, found.example_rate) == (100, sampling.name, 0.01)
     assert found.capacity == sampling.capacities(500, 5)[-1]
     assert found.expected == 5
+
+
+@pytest.mark.parametrize(("steps", "batch", "size", "passes"), [(100, 5, 500, 1), (101, 5, 500, 2), (7, 3, 7, 3)])
+def test_allocation_touches_a_record_once_a_pass_and_the_accountant_counts_the_same_batches(steps, batch, size, passes):
+    found = first(FED_CDP, sampling=Allocation(), local_steps=steps, batch=batch, client_size=size)
+    assert (found.touches, found.example_sampling) == (passes, "allocation")
+    assert found.capacity == Allocation().capacities(size, batch)[-1]
+    accounted = batches(found)
+    assert sum(step.times for step in accounted) == passes
+    assert sum(step.times * step.lots for step in accounted) == steps
+    assert {step.q for step in accounted} == {1 / Allocation().period(size, batch)}
 
 
 @pytest.mark.parametrize("cohorts", CohortSampling)

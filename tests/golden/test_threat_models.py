@@ -137,6 +137,35 @@ def test_server_and_secret_batches_with_poisson_batches(threat, layers, times, e
     assert epsilon(threat, layers, times=times) == pytest.approx(expected, **TWO_PERCENT)
 
 
+@pytest.mark.parametrize(
+    ("layers", "times", "expected", "replacing"),
+    [
+        (FLAT, 10, 0.1711, 0.364),
+        (FLAT, 21, 0.2564, 0.546),
+        (FLAT, 100, 0.6002, 1.28),
+        (LAYERS, 10, 0.3163, 0.673),
+        (LAYERS, 21, 0.4737, 1.01),
+        (LAYERS, 100, 1.112, 2.40),
+    ],
+)
+def test_random_allocation_keeps_our_values(layers, times, expected, replacing):
+    allocated = {"times": times, "batches": "allocation"}
+    for threat in ("server", "type2-secret"):
+        assert epsilon(threat, layers, **allocated) == pytest.approx(expected, rel=2e-3)
+    assert epsilon("server", layers, "replace-one", **allocated) == pytest.approx(replacing, rel=5e-3)
+    passed = epsilon("server", layers, times=times, **PASS)
+    assert epsilon("type2-known", layers, **allocated) == pytest.approx(passed, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layers", "copies", "expected"),
+    [(FLAT, 1, 0.1873), (FLAT, 10, 0.6085), (LAYERS, 1, 0.3490), (LAYERS, 10, 1.130)],
+)
+def test_models_of_all_rounds_with_random_allocation_keep_our_values(layers, copies, expected):
+    found = epsilon("central-visible", layers, times=10, copies=copies, batches="allocation")
+    assert found == pytest.approx(expected, rel=2e-3)
+
+
 PASSES = pytest.mark.parametrize(
     ("layers", "times", "expected"),
     [

@@ -8,7 +8,7 @@ import pytest
 
 from gradveil import codec
 from gradveil.data.partition import PARTITIONS, Dirichlet, Iid, TwoShards
-from gradveil.data.sampling import CohortSampling, Poisson
+from gradveil.data.sampling import Allocation, CohortSampling, Poisson
 from gradveil.errors import BadInput
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.methods import FED_ALPHA_CDP_SIGMA, METHODS
@@ -60,6 +60,7 @@ PLAN = Plan(
 PLANS = (
     PLAN,
     replace(PLAN, model=Mlp((5,), bias=True), partition=Dirichlet(0.5), sampling=Poisson(), seed=2**32 - 1),
+    replace(PLAN, sampling=Allocation()),
     replace(PLAN, cohort_sampling=CohortSampling.POISSON, noise_source=NoiseSource.SECRET, target_accuracy=0.9),
     replace(PLAN, partition=Iid(), target="income", train_all=True, delta=1e-6),
     *(replace(PLAN, method=entry.value) for entry in METHODS.values()),

@@ -17,13 +17,14 @@ import gradveil
 from gradveil import keys
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.partition import Iid
-from gradveil.data.sampling import CohortSampling, Poisson, Whole, WithReplacement
+from gradveil.data.sampling import Allocation, CohortSampling, Poisson, Whole, WithReplacement
 from gradveil.engines.serial import Serial
 from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
 from gradveil.federation import server
+from gradveil.federation.client import ClientData, batch_indices
 from gradveil.federation.engine import Population
-from gradveil.federation.messages import task_for
+from gradveil.federation.messages import ClientSpec, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
@@ -56,6 +57,7 @@ VARIANTS = {
     "cnn": replace(CNN, method=FED_ALPHA_CDP),
     "cnn-non-private": CNN,
     "poisson": replace(PLAN, method=FED_CDP, sampling=Poisson()),
+    "allocation": replace(PLAN, method=FED_CDP, sampling=Allocation()),
     "poisson-non-private": replace(PLAN, sampling=Poisson()),
     "poisson-l2-max": replace(PLAN, method=FED_ALPHA_CDP, sampling=Poisson()),
     "with-replacement": replace(PLAN, method=FED_CDP, sampling=WithReplacement()),
@@ -169,7 +171,7 @@ def test_the_same_plan_gives_the_same_bits_twice_and_another_seed_others(name):
     assert digest_after_the_last_round(plan) != digest_after_the_last_round(replace(plan, seed=12))
 
 
-@pytest.mark.parametrize("name", ["fed-cdp", "quantile"])
+@pytest.mark.parametrize("name", ["fed-cdp", "quantile", "allocation"])
 def test_a_run_that_stops_and_goes_on_is_the_run_that_never_stopped(name):
     plan, roots = PLANS[name], Keys.of(PLAN.seed, secret=False)
     population, state, _ = begin(plan)
@@ -214,6 +216,21 @@ def test_every_client_and_every_step_draws_noise_of_its_own():
     # sigma C / B of noise in each of L steps, independent, so that it grows with the root of L
     expected = PLAN.learning_rate * 6.0 * 4.0 / PLAN.batch * np.sqrt(PLAN.local_steps)
     np.testing.assert_allclose(each.std(axis=1), expected, rtol=0.1)
+
+
+def test_allocated_batches_of_a_participation_hold_every_record_once_and_differ_by_client_and_round():
+    population, _, task = begin(VARIANTS["allocation"])
+    spec = ClientSpec.of(VARIANTS["allocation"])
+
+    def places(key, number):
+        data = ClientData(population.x, population.y, population.shards[number], jnp.asarray(number))
+        drawn = [batch_indices(spec, task._replace(key=key), data, jnp.asarray(step)) for step in range(3)]
+        return [p.positions[: int(p.real)].tolist() for p in drawn]
+
+    found = [places(key, number) for key in (task.key, jax.random.key(1)) for number in (0, 1)]
+    for participation in found:
+        assert sorted(position for batch in participation for position in batch) == list(range(10))
+    assert all(a != b for i, a in enumerate(found) for b in found[:i])
 
 
 @pytest.mark.slow

@@ -9,16 +9,24 @@ from scipy import stats
 from gradveil.data.sampling import (
     OVERFLOW,
     SAMPLINGS,
+    Allocation,
     CohortSampling,
     FixedPass,
     Poisson,
     Whole,
     WithReplacement,
     flips,
+    places,
 )
 from gradveil.errors import BadInput
 
-EXAMPLES = {FixedPass: FixedPass(), Poisson: Poisson(), WithReplacement: WithReplacement(), Whole: Whole()}
+EXAMPLES = {
+    FixedPass: FixedPass(),
+    Poisson: Poisson(),
+    Allocation: Allocation(),
+    WithReplacement: WithReplacement(),
+    Whole: Whole(),
+}
 ALL = pytest.mark.parametrize("sampling", EXAMPLES.values(), ids=repr)
 SIZES = [(40, 5), (6, 6), (1, 1)]
 MANY = 4000
@@ -36,8 +44,8 @@ def inclusions(size=40, batch=5):
     """Which records were in which batch, bool [draws, size]."""
     positions, real = many(Poisson(), size, batch)
     joined = np.zeros((len(real), size), bool)
-    for row, (places, n) in enumerate(zip(positions, real, strict=True)):
-        joined[row, places[:n]] = True
+    for row, (listed, n) in enumerate(zip(positions, real, strict=True)):
+        joined[row, listed[:n]] = True
     return joined
 
 
@@ -98,8 +106,8 @@ def test_a_fixed_pass_wraps_around_where_the_batch_does_not_divide():
 
 def test_a_poisson_batch_lists_distinct_records_in_order():
     positions, real = many(Poisson(), 40, 5, draws=300)
-    for places, n in zip(positions, real, strict=True):
-        assert (np.diff(places[:n]) > 0).all()
+    for listed, n in zip(positions, real, strict=True):
+        assert (np.diff(listed[:n]) > 0).all()
 
 
 def test_every_record_joins_a_poisson_batch_with_probability_q():
@@ -143,6 +151,57 @@ def test_the_small_capacity_holds_most_poisson_batches_and_saves_slots(size, bat
     small, large = Poisson().capacities(size, batch)
     assert batch <= small < large < size
     assert stats.binom.sf(small, size, batch / size) < 0.2
+
+
+def one_pass(key, size, batch, steps):
+    """The batches of successive steps, as lists of positions; steps of a period have one key."""
+    period = Allocation().period(size, batch)
+    keys = [jax.random.fold_in(key, step // period) for step in range(steps)]
+    picked = [Allocation().pick(k, jnp.asarray(s), size, batch) for s, k in enumerate(keys)]
+    return [p.positions[: int(p.real)].tolist() for p in picked]
+
+
+@pytest.mark.parametrize(("size", "batch"), [(40, 5), (7, 3), (6, 6), (5, 1)])
+def test_allocation_puts_every_record_into_one_batch_of_a_pass_and_draws_the_next_pass_anew(size, batch):
+    period = Allocation().period(size, batch)
+    assert period == int(np.ceil(size / batch))
+    batches = one_pass(jax.random.key(3), size, batch, 2 * period)
+    for passed in (batches[:period], batches[period:]):
+        assert sorted(position for listed in passed for position in listed) == list(range(size))
+    if period > 1 and size > 7:
+        assert batches[:period] != batches[period:]
+
+
+def test_allocation_draws_every_place_equally_often_and_independently_of_other_records():
+    drawn = np.asarray(jax.vmap(lambda k: places(k, 40, 7))(jax.random.split(jax.random.key(0), MANY)))
+    counts = np.apply_along_axis(np.bincount, 0, drawn, minlength=7)
+    assert stats.chisquare(counts).pvalue.min() > 1e-3 / 40
+    correlations = np.corrcoef((drawn == 2).T)[np.triu_indices(40, 1)]
+    assert np.abs(correlations).max() < 5 / np.sqrt(MANY)
+    assert stats.kstest(correlations * np.sqrt(MANY), "norm").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("period", [1, 7, 100, 2**16 - 1, 2**16])
+def test_a_place_is_64_random_bits_modulo_the_period(period):
+    """By whole numbers of any size: nothing overflows, and no place is likelier than 1 / period by 2^-48 of that."""
+    key = jax.random.key(5)
+    high, low = np.asarray(jax.random.bits(key, (2, 500), np.uint32)).astype(object)
+    expected = (high * 2**32 + low) % period
+    np.testing.assert_array_equal(np.asarray(places(key, 500, period)), expected.astype(np.int64))
+
+
+@pytest.mark.parametrize(("size", "batch"), [(40, 5), (12, 5), (300, 3), (500, 5), (1347, 64)])
+def test_the_others_fill_an_allocated_batch_with_less_than_the_promised_probability(size, batch):
+    capacity = Allocation().capacities(size, batch)[-1]
+    rate = 1 / Allocation().period(size, batch)
+    assert capacity == size or stats.binom.sf(capacity - 1, size - 1, rate) <= OVERFLOW
+    assert stats.binom.sf(capacity - 2, size - 1, rate) > OVERFLOW  # and no slot more than that takes
+
+
+def test_a_pass_of_too_many_batches_is_refused():
+    Allocation().check(2**16, 1)
+    with pytest.raises(BadInput, match="at most 65536 batches"):
+        Allocation().check(2**16 + 1, 1)
 
 
 def test_with_replacement_draws_uniformly_and_may_repeat():

@@ -16,7 +16,7 @@ from gradveil.reproduction.committed import CommittedRecords, code_digest, recor
 from gradveil.reproduction.driver import Driver
 from gradveil.reproduction.executor import Executor
 from gradveil.reproduction.job_cache import JobCache, record_of
-from gradveil.reproduction.jobs import SizeJob, TrainingJob, seeded
+from gradveil.reproduction.jobs import SizeJob, TimingJob, TrainingJob, seeded
 from gradveil.reproduction.scale import SCALES
 from gradveil.reproduction.stand_ins import stand_in
 
@@ -42,6 +42,11 @@ def test_a_record_is_found_with_neither_cache_nor_data(tmp_path):
 def test_only_what_is_asked_to_be_is_committed_and_no_stand_in_ever(tmp_path):
     executor(tmp_path, commits=False).run(SIZE)
     executor(tmp_path, stand_in, cache="of stand-ins").run(SIZE)
+    assert not (tmp_path / "records").exists()
+
+
+def test_a_timing_is_not_committed(tmp_path):
+    executor(tmp_path).run(TimingJob(SMOKE.plan("cancer", NON_PRIVATE)))
     assert not (tmp_path / "records").exists()
 
 

@@ -25,9 +25,7 @@ OWN_NOISE = (
     "noise included, may be seen."
 )
 REPLACEMENT = "Sampling with replacement may put a record into a batch B times; that worst case is assumed."
-CUT = (
-    "delta is smaller than the chance that a Poisson batch is truncated (1e-15 per batch), so no epsilon can be given."
-)
+CUT = "delta is smaller than the chance that a random batch is truncated (1e-15 per batch), so no epsilon can be given."
 NOISE_ENDS = (
     "There is too little noise: generated noise ends at 9 standard deviations, and the chance that this shows does not "
     "fit into delta."

@@ -7,17 +7,20 @@ are in the lot is random, so the two output distributions are dominated by mixtu
 
 with k = 0 or 1 for one unit sampled at rate q, and k binomial for all records of a client at once (Choquette-Choo et
 al. 2024 prove that vectors are dominated by their norms). In the direction "remove" the curve is that of P over Q,
-in "add" of Q over P; "replace" exchanges the units, which moves x to either side.
+in "add" of Q over P; "replace" exchanges the units, which moves x to either side. Several releases of which at most one
+holds the unit have the curve of `allocation.py`.
 """
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, softmax
 from scipy.stats import binom
 
+from gradveil.accounting import allocation
 from gradveil.accounting.steps import Step
 
 Array = np.ndarray[Any, Any]
@@ -39,6 +42,8 @@ class Curve(NamedTuple):
 
 def curve_of(step: Step, way: str) -> Curve:
     """Return the curve of one release of a step in one direction."""
+    if step.lots > 1:
+        return _allocated(step, way)
     if step.q == 1:
         reach = (2.0 if way == REPLACE else 1.0) * step.units
         return _gaussian(reach / step.z)
@@ -46,6 +51,16 @@ def curve_of(step: Step, way: str) -> Curve:
         return _exchanged(step.z, step.q) if step.units == 1 else _exchanged_units(step)
     shifts, weights = _shifts(step)
     return _mixture(step.z, shifts, weights, way)
+
+
+def _allocated(step: Step, way: str) -> Curve:
+    """Return the curve of releases of which at most one holds the unit; none is known for the exchange of units."""
+    low, high = allocation.ends(step)
+    if way == REMOVE:
+        return Curve(partial(allocation.remove, step), low, high)
+    if way == ADD:
+        return Curve(partial(allocation.add, step), -high, -low)
+    raise ValueError(f"{way}: random allocation has a curve for {REMOVE} and {ADD} only")
 
 
 def _shifts(step: Step) -> tuple[Array, Array]:

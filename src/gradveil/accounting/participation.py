@@ -22,8 +22,9 @@ def worst(releases: Sequence[Release], participations: int) -> tuple[Release, ..
     order, so the smallest multipliers of all rounds are taken together: less noise at the same rate is never cheaper.
     """
     times = max(participations, 0)
-    if any(r.example_sampling == "poisson" and r.unit == "example" and r.example_rate < 1 for r in releases):
-        return _smallest(releases, times)
+    if any(map(is_sampled, releases)):
+        allocated = releases[0].example_sampling == "allocation"
+        return _smallest_passes(releases, times) if allocated else _smallest(releases, times)
     return tuple(sorted(releases, key=lambda r: -_cost(r))[:times])
 
 
@@ -34,6 +35,42 @@ def _smallest(releases: Sequence[Release], times: int) -> tuple[Release, ...]:
     sizes = sorted((len(r.sigmas) for r in releases), reverse=True)[: len(rounds)]
     cuts = [tuple(sigmas[end - size : end]) for end, size in zip(accumulate(sizes), sizes, strict=True)]
     return tuple(r if r.sigmas == cut else replace(r, sigmas=cut) for r, cut in zip(rounds, cuts, strict=True))
+
+
+def is_sampled(release: Release) -> bool:
+    """Whether batches of examples are drawn in a way that amplifies privacy."""
+    drawn = release.example_sampling in ("poisson", "allocation")
+    return drawn and release.unit == "example" and release.example_rate < 1
+
+
+def _smallest_passes(releases: Sequence[Release], times: int) -> tuple[Release, ...]:
+    """Give pass i of the first rounds the smallest sigmas that pass i has in any round, each for the whole pass."""
+    count = lots(releases[0])
+    least = np.sort([[min(cut) for cut in _passes(r.sigmas, count)] for r in releases], axis=0)[:times]
+    steps = len(releases[0].sigmas)
+    cuts = [tuple(np.repeat(row, count)[:steps].tolist()) for row in least]
+    return tuple(
+        r if r.sigmas == cut else replace(r, sigmas=cut) for r, cut in zip(releases[:times], cuts, strict=True)
+    )
+
+
+def _passes(values: Sequence[float], count: int) -> list[Sequence[float]]:
+    return [values[i : i + count] for i in range(0, len(values), count)]
+
+
+def lots(release: Release) -> int:
+    """Return among how many batches a record is allocated: |D_i| / B, rounded up."""
+    return math.ceil((1 - 1e-12) / release.example_rate)
+
+
+def _allocated(z: Sequence[float], count: int) -> tuple[Step, ...]:
+    """Return a participation whose records are allocated anew in every pass of `count` batches, the last cut short.
+
+    Less noise reveals more, so every pass is taken to have the least noise of its batches.
+    """
+    if count == 1:
+        return grouped(z, 1.0)
+    return merged([Step(min(cut), 1 / count, 1, lots=len(cut)) for cut in _passes(z, count)])
 
 
 def _cost(release: Release) -> float:
@@ -63,6 +100,8 @@ def batches(release: Release, count: Release | None = None) -> tuple[Step, ...]:
         z[0] = 1 / math.hypot(1 / z[0], 1 / noise) if noise > 0 else 0.0
     if release.example_sampling == "poisson":
         return grouped(z, release.example_rate)
+    if release.example_sampling == "allocation":
+        return _allocated(z, lots(release))
     return grouped(sorted(z)[: release.touches] if release.example_sampling == "fixed-pass" else z, 1.0)
 
 
@@ -85,16 +124,18 @@ def beyond(release: Release, reach: float, whole: bool) -> float:
     z = np.asarray(release.noise_multipliers)
     if not whole or release.unit == "client":
         return float(np.sum(_rate(release) * ndtr(reach / z - NOISE_END)))
-    if release.example_sampling != "poisson" or release.example_rate == 1:
+    if not is_sampled(release):
         return float(np.sum(ndtr(reach * release.capacity / z - NOISE_END)))
     k = np.arange(1, release.capacity + 1)
-    chances = binom.pmf(k, release.client_size, release.example_rate)
+    chances = binom.pmf(k, release.client_size, _rate(release))
     return float(np.sum(chances[:, None] * ndtr(reach * k[:, None] / z - NOISE_END)))
 
 
 def _rate(release: Release) -> float:
-    sampled = release.example_sampling == "poisson" and release.unit == "example"
-    return release.example_rate if sampled else 1.0
+    """Return the probability that a batch holds a given record."""
+    if not is_sampled(release):
+        return 1.0
+    return release.example_rate if release.example_sampling == "poisson" else 1 / lots(release)
 
 
 @lru_cache(maxsize=4096)

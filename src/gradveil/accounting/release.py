@@ -19,8 +19,9 @@ class Release:
     client_size: how many records a client holds, 0 if that is not known.
     share: each client draws 1 / sqrt(H) of the noise, with H the clients that are honest and answer.
     honest: H, 0 where all clients of a cohort are. sum_only: nothing but their noised sum is learned from a cohort.
-    example_sampling, example_rate: "poisson", "fixed-pass", "replacement" or "whole", and B / |D_i|.
-    touches: batches of a round and client that can hold one record: L under sampling, the passes under a fixed pass.
+    example_sampling, example_rate: "poisson", "allocation", "fixed-pass", "replacement" or "whole", and B / |D_i|.
+    touches: the most batches of a round and client that can hold one record: the passes under a fixed pass and under
+    allocation, else L.
     cohort_sampling, cohort_rate, cohort: "fixed" or "poisson", K / N, and K.
     copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot,
     or (`unsound_clip`) the bound on a unit was. trusted: parts of the user's own whose claims are taken as true.

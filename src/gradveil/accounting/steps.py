@@ -12,7 +12,8 @@ class Step(NamedTuple):
     """`times` releases f(lot) + N(0, (z s)^2) with s the most that one unit changes f, its lot sampled at rate q.
 
     units: how many units change at once, each of them in the lot with probability q on its own; a lot holds at most
-    `most` of them.
+    `most` of them. lots: one of `times` is so many releases, of whose lots at most one holds the unit, each with
+    probability q (random allocation); 1 otherwise.
     """
 
     z: float
@@ -20,6 +21,7 @@ class Step(NamedTuple):
     times: int
     units: int = 1
     most: int | None = None
+    lots: int = 1
 
 
 Steps = Sequence[Step]
@@ -62,9 +64,9 @@ def merged(*parts: Steps) -> tuple[Step, ...]:
     return tuple(step._replace(times=n) for step, n in sorted(counts.items(), key=_order) if n)
 
 
-def _order(counted: tuple[Step, int]) -> tuple[float, float, int]:
+def _order(counted: tuple[Step, int]) -> tuple[float, float, int, int]:
     step, _ = counted
-    return step.z, step.q, step.units
+    return step.z, step.q, step.units, step.lots
 
 
 def repeated(steps: Steps, times: int) -> tuple[Step, ...]:

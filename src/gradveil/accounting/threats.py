@@ -20,12 +20,22 @@ from typing import NamedTuple
 
 from gradveil.accounting import caveats, guarantee, tight
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.participation import adds_up, batches, beyond, one_round, pooled, remarks, whole_client, worst
+from gradveil.accounting.participation import (
+    adds_up,
+    batches,
+    beyond,
+    is_sampled,
+    one_round,
+    pooled,
+    remarks,
+    whole_client,
+    worst,
+)
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import grouped, merged, repeated
 
 OVERFLOW = 1e-15
-"""Probability that one Poisson batch is truncated to its capacity."""
+"""Probability that one batch of random size is truncated to its capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +133,13 @@ def _always_infinite(ledger: Ledger) -> Loss | None:
 
 
 def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Loss:
-    """Account with the delta that remains after two rare events: truncated Poisson batches and cut-off noise.
+    """Account with the delta that remains after two rare events: truncated batches of random size and cut-off noise.
 
     Whether the other records of a batch fill it does not depend on the record in question. So with probability
     1 - eta, the same for both neighbors, nothing is truncated, and by convexity delta(epsilon) grows by eta at most.
     Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full.
     """
-    cut = (r for r in ledger.sums if r.example_sampling == "poisson" and r.unit == "example" and r.example_rate < 1)
-    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in cut)
+    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if is_sampled(r))
     reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
     cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
     if delta - eta - cut_off > 0:

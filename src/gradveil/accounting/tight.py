@@ -58,15 +58,21 @@ def pld_with_visible_draws(steps: Steps, delta: float, adjacency: str = ADD_REMO
     """Return epsilon where the adversary sees which lots hold the unit: q then only says how often that happens."""
     if is_noiseless(steps):
         return math.inf
-    if all(step.q == 1 for step in steps) or _is_bare(steps):
-        return pld([step._replace(q=1.0) for step in steps], delta, adjacency)
-    coarse, _ = rounded(steps)
+    single = [_in_one_lot(step) for step in steps]
+    if all(step.q == 1 for step in single) or _is_bare(single):
+        return pld([step._replace(q=1.0) for step in single], delta, adjacency)
+    coarse, _ = rounded(single)
     interval = _interval([(s._replace(q=1.0), s.q * s.times) for s in coarse])
 
     def one(step: Step, way: str) -> Repeated:
         return Repeated(((_single(step._replace(q=1.0), way, interval), 1),), step.q, step.times)
 
     return max(compose([one(s, way) for s in coarse]).epsilon(delta) for way in DIRECTIONS[adjacency])
+
+
+def _in_one_lot(step: Step) -> Step:
+    """Return what an allocation is to those who see in which of its lots the unit is: one lot, at the rate of all."""
+    return step._replace(q=min(1.0, step.q * step.lots * (1 + 1e-12)), lots=1) if step.lots > 1 else step
 
 
 def pld_of_rounds(
@@ -114,7 +120,24 @@ def _epsilon_of_seen(counted: Rounds, copies: int, rate: float, delta: float, ad
     def items(way: str) -> list[Repeated]:
         return [_round(r, rate, n * copies, way, interval) for r, n in coarse.items()]
 
+    if adjacency == REPLACE_ONE and any(s.lots > 1 for r in coarse for s in r):
+        certain = merged(*(repeated(r, n * copies) for r, n in coarse.items()))
+        through = exchanged(compose(items(REMOVE)), compose(items(ADD)), delta)
+        return min(through, gaussian_epsilon(_mu(certain, adjacency), delta))
     return max(compose(items(way)).epsilon(delta) for way in DIRECTIONS[adjacency])
+
+
+def exchanged(remove: Losses, add: Losses, delta: float) -> float:
+    """Return epsilon of exchanging a unit for another: removing the one, then adding the other.
+
+    Hockey-sticks obey delta(a + b) <= delta_remove(a) + e^a delta_add(b); delta is split as is best.
+    """
+
+    def split(share: float) -> float:
+        first = remove.epsilon(share * delta)
+        return first + add.epsilon((1 - share) * delta * math.exp(-min(first, 700.0)))
+
+    return min(split(share) for share in np.linspace(0.1, 0.9, 17))
 
 
 def _is_bare(steps: Steps) -> bool:
@@ -213,8 +236,8 @@ def losses(steps: Steps, way: str) -> Losses:
 
 
 def _spread(step: Step) -> float:
-    """Return the order of magnitude by which one release's loss varies: q / z for one unit."""
-    return step.q * step.units / step.z
+    """Return the order of magnitude by which one release's loss varies: q / z for one unit and one lot."""
+    return step.q * step.units * math.sqrt(step.lots) / step.z
 
 
 def _fineness(kinds: int) -> float:
@@ -232,7 +255,7 @@ def _interval(weighted: Iterable[tuple[Step, float]]) -> float:
     total = math.fsum(n for _, n in known)
     fine = _fineness(len(known)) * math.sqrt(math.fsum(n * _spread(s) ** 2 for s, n in known) / total)
     reach = max(_of(s, REMOVE).high for s, _ in known)
-    whole = math.fsum(n * s.q * (s.units / s.z) ** 2 for s, n in known)
+    whole = math.fsum(n * s.q * s.lots * (s.units / s.z) ** 2 for s, n in known)
     return max(fine, reach / _MOST_CELLS, whole / _LONGEST)
 
 

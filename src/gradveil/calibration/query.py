@@ -8,7 +8,7 @@ import numpy as np
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import Step, grouped
 from gradveil.accounting.threats import Ledger
-from gradveil.data.sampling import Poisson
+from gradveil.data.sampling import LONGEST_PASS, Allocation, Poisson
 from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.methods import DECAYS, decay
@@ -72,6 +72,8 @@ class Query:
             raise BadInput(
                 f"batch = {self.batch}: at q = {self.rate} a client would hold more than {MOST_STEPS} records"
             )
+        if self.sampling == "allocation" and self.rate * LONGEST_PASS < 1:
+            raise BadInput(f"q = {self.rate}: a pass of random allocation has at most {LONGEST_PASS} batches")
         if not self._expected().is_integer() and (self.draw != "sum" or self.sampling == "replacement"):
             name = "draw" if self.draw != "sum" else "sampling"
             raise BadInput(
@@ -96,7 +98,9 @@ class Query:
         if not self.records:
             return 0
         largest = min(self.records, math.ceil(self._expected()))
-        return Poisson().capacities(self.records, largest)[-1] if self.sampling == "poisson" else largest
+        if self.sampling in ("poisson", "allocation"):
+            return (Poisson() if self.sampling == "poisson" else Allocation()).capacities(self.records, largest)[-1]
+        return largest
 
     def _check_end(self) -> None:
         if self.sigma_end is None:
@@ -115,13 +119,16 @@ class Query:
         """Return the steps as the paper counts them: T L steps at rate q, with noise multiplier sigma."""
         return grouped(self.sigmas().ravel().tolist(), self.rate)
 
+    def _touches(self) -> int:
+        """Return the most batches of a participation that can hold one record."""
+        if self.sampling == "fixed-pass":
+            return max(1, math.ceil(self.local_steps * self.rate - 1e-9))
+        if self.sampling == "allocation":
+            return math.ceil(self.local_steps / math.ceil((1 - 1e-12) / self.rate))
+        return self.local_steps
+
     def ledger(self) -> Ledger:
         """Return the releases of such a run at the example surface."""
-        touches = (
-            self.local_steps
-            if self.sampling != "fixed-pass"
-            else max(1, math.ceil(self.local_steps * self.rate - 1e-9))
-        )
         common = Release(
             round=0,
             surface=2,
@@ -137,7 +144,7 @@ class Query:
             share=False,
             example_sampling=self.sampling,
             example_rate=self.rate,
-            touches=touches,
+            touches=self._touches(),
             cohort_sampling="poisson" if self.client_rate < 1 else "fixed",
             cohort_rate=self.client_rate,
             cohort=1,
@@ -152,4 +159,4 @@ class Query:
         )
 
 
-DRAWS, SAMPLINGS = ("each", "sum", "mean"), ("fixed-pass", "poisson", "replacement")
+DRAWS, SAMPLINGS = ("each", "sum", "mean"), ("fixed-pass", "poisson", "allocation", "replacement")

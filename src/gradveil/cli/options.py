@@ -83,7 +83,11 @@ Rate = Annotated[
 ]
 BatchSampling = Annotated[
     str,
-    Option("--sampling", help="How batches are drawn: fixed-pass, poisson or replacement.", rich_help_panel=SAMPLING),
+    Option(
+        "--sampling",
+        help="How batches are drawn: fixed-pass, poisson, allocation or replacement.",
+        rich_help_panel=SAMPLING,
+    ),
 ]
 ClientRate = Annotated[
     float,

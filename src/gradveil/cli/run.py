@@ -57,7 +57,11 @@ def run(
     batch: Annotated[int | None, _federation(help="Number of examples per batch (B).")] = None,
     lr: Annotated[float | None, _federation(help="Learning rate of the clients.")] = None,
     sampling: Annotated[
-        str | None, _federation(help="How a client draws batches: fixed-pass, poisson, replacement or whole.")
+        str | None,
+        _federation(
+            help="How a client draws batches: fixed-pass, poisson, allocation (every record in one random batch of a "
+            "pass), replacement or whole."
+        ),
     ] = None,
     cohort_sampling: Annotated[
         str | None, _federation(help="How the server draws the clients of a round: fixed or poisson.")

@@ -98,7 +98,7 @@ def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress)
 
 def batch_indices(spec: ClientSpec, task: RoundTask, data: ClientData, index: Array) -> BatchIndices:
     """Draw the batch of local step `index`."""
-    key = keys.named(_client_key(task, data), "batch", index)
+    key = keys.named(_client_key(task, data), "batch", index // spec.sampling.period(spec.size, spec.batch))
     return spec.sampling.pick(key, index, spec.size, spec.batch)
 
 

@@ -5,7 +5,7 @@ import math
 import jax
 
 from gradveil.accounting.release import Release
-from gradveil.data.sampling import FixedPass
+from gradveil.data.sampling import Allocation, FixedPass
 from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
 from gradveil.privacy.adaptive import Quantile
@@ -103,4 +103,6 @@ def touches(plan: Plan) -> int:
     """Count the batches of one participation that can hold a given record."""
     if isinstance(plan.sampling, FixedPass):
         return math.ceil(plan.local_steps * plan.batch / plan.client_size)
+    if isinstance(plan.sampling, Allocation):
+        return math.ceil(plan.local_steps / plan.sampling.period(plan.client_size, plan.batch))
     return plan.local_steps

@@ -84,7 +84,10 @@ class Executor:
         return self.cache.read(job, self.key(job)) if stored is None else record_of(job, stored)
 
     def _commit(self, job: Job, stored: Stored) -> None:
-        if self.committed is not None and self.commits and not self.stands_in(_dataset(job)):
+        """Add a record to those under version control; a timing is of this machine, and of what else it does."""
+        if self.committed is None or not self.commits or isinstance(job, TimingJob):
+            return
+        if not self.stands_in(_dataset(job)):
             self.committed.add(_dataset(job), job, self.key(job), self._digest(_dataset(job)), stored)
 
     def lacks(self, name: str) -> bool:

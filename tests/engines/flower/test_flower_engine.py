@@ -9,7 +9,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
-from gradveil.data.sampling import CohortSampling, Poisson, Whole
+from gradveil.data.sampling import Allocation, CohortSampling, Poisson, Whole
 from gradveil.deployment.policy import Policy
 from gradveil.engines.flower.flower_engine import Absent
 from gradveil.engines.vectorized import Vectorized
@@ -59,8 +59,9 @@ def test_preparation_rounds_give_the_same_over_nodes_as_in_process(federation, p
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * max(1.0, float(np.abs(other).max())))
 
 
-def test_poisson_cohorts_agree_too_also_where_nobody_is_drawn(federation, plan, tiny):
-    plan = replace(plan, cohort=1, rounds=6, sampling=Poisson(), cohort_sampling=CohortSampling.POISSON)
+@pytest.mark.parametrize("sampling", [Poisson(), Allocation()])
+def test_poisson_cohorts_agree_too_also_where_nobody_is_drawn(federation, plan, tiny, sampling):
+    plan = replace(plan, cohort=1, rounds=6, sampling=sampling, cohort_sampling=CohortSampling.POISSON)
     over, _ = federation(plan)
     there, here = (trained(plan, e) for e in (over, Vectorized(plan, Population.of(plan, tiny()))))
     assert min(len(done.cohort) for done in here) == 0
