@@ -13,7 +13,7 @@ from gradveil.accounting.tight import ADD_REMOVE, pld, pld_of_rounds, pld_with_v
 from gradveil.auditing.bounds import MOST_EPSILON, epsilon_of_scales, hidden_by_a_draw
 from gradveil.auditing.measured import Measured
 from gradveil.auditing.replay_level import RoundFinding
-from gradveil.data.sampling import CohortSampling, Poisson
+from gradveil.data.sampling import CohortSampling, FixedPass, Poisson, Whole, WithReplacement
 from gradveil.federation.plan import Plan
 from gradveil.surface import Surface
 
@@ -29,6 +29,8 @@ VIEWS = {
 }
 """What each adversary sees."""
 FAINT = 1e-9
+INDEPENDENT = (FixedPass, Poisson, WithReplacement, Whole)
+"""Samplings whose local steps are drawn one by one, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,10 @@ def _steps(plan: Plan, f: RoundFinding, sees: str, by_client: bool, factor: list
     view, length = _seen(f, sees, by_client), len(f.rates)
     if plan.method.surface is not Surface.EXAMPLE:
         return _gaussian(view.mu * factor[0])
+    if not isinstance(plan.sampling, INDEPENDENT):
+        # Steps that share a draw do not compose as if each had its own: the likeliest of them alone is what is shown.
+        own = _gaussian(max(view.mu, f.missing if sees == "steps" else 0.0) * min(factor)) if not by_client else ()
+        return tuple(s._replace(q=max(f.rates)) for s in own)
     if by_client:
         units, rate = plan.client_size * length, plan.batch / plan.client_size
         most = plan.sampling.capacities(plan.client_size, plan.batch)[-1] * length
