@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import keys
-from gradveil.auditing.neighbors import Neighbors, worlds
+from gradveil.auditing.neighbors import Neighbors
 from gradveil.auditing.probe import AuditStage, Host
 from gradveil.auditing.replayer import ReplayedRound, Replayer
 from gradveil.auditing.telling import Scores
@@ -67,7 +67,7 @@ def simulate(replayer: Replayer, pair: Neighbors, sees: str, effort: MechanismEf
     one = partial(_run, stage, ClientSpec.of(plan, first), sees, pair.whole, weighing, sigmas)
     program = jax.jit(jax.vmap(partial(one, moment.tasks[0]), in_axes=(0, None)))
     found = []
-    for name, world in zip(("present", "absent"), worlds(stage, pair, moment.bound, seed), strict=True):
+    for name, world in zip(("present", "absent"), replayer.worlds(moment, pair), strict=True):
         roots = jax.random.split(keys.named(root.private, name), runs * effort.chunk).reshape(runs, effort.chunk)
         x = jnp.asarray(world)
         found.append(np.concatenate([np.asarray(program(chunk, x), np.float64) for chunk in roots]))

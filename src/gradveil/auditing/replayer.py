@@ -66,9 +66,13 @@ class Replayer:
         often = np.sum(found.first[len(tasks) :] > 0, axis=0)
         return ReplayedRound(t, state, tasks, bound if np.isfinite(bound) else 1.0, held, often, draws)
 
+    def worlds(self, moment: ReplayedRound, pair: Neighbors) -> tuple[Host, Host]:
+        """Return the records of the client with and without the unit."""
+        return neighbors.worlds(self.stage, pair, moment.bound, self._seed)
+
     def releases(self, moment: ReplayedRound, task: RoundTask, pair: Neighbors) -> tuple[Seen, Seen]:
         """Return what is seen of both neighbors [2, ...], with noise and without."""
-        both = np.stack(neighbors.worlds(self.stage, pair, moment.bound, self._seed))
+        both = np.stack(self.worlds(moment, pair))
         return self._look(task, both), self._look(task, both, silent=True)
 
     def measured(self, moment: ReplayedRound, pair: Neighbors, most: int | None = None) -> Views:

@@ -135,19 +135,20 @@ def show(record: AuditRecord, place: Path | None, as_json: bool) -> None:
 
 
 def _show_rows(record: AuditRecord) -> None:
-    title = f"audit of {record.subject}: claimed epsilon, and what was measured of it ({record.verdict})"
-    columns = ["level", "adversary", "one", "delta", "claimed", "at least", "ceiling", "verdict"]
-    table(title, columns, [_cells(row) for row in record.rows])
+    """Print a table for each level, with what its rows rest on."""
+    say(f"audit of {record.subject}: {record.verdict}")
     for level in dict.fromkeys(row.level for row in record.rows):
-        first = next(row for row in record.rows if row.level == level)
-        alarms = 1 - first.confidence
-        say(f"{level}: refutes what is true with probability at most {alarms:.2g}; {first.why}.")
+        rows = [row for row in record.rows if row.level == level]
+        columns = ["adversary", "one", "claimed", "at least", "ceiling", "verdict"]
+        table(f"{level} (delta {rows[0].delta:g})", columns, [_cells(row, rows[0].delta) for row in rows])
+        alarms = 1 - rows[0].confidence
+        say(f"{level} refutes what is true with probability at most {alarms:.2g}; {rows[0].why}.")
     if any(row.paper_claims is not None for row in record.rows):
         say("* what the paper claims; no finite epsilon is guaranteed.")
 
 
-def _cells(row: AuditRow) -> list[str]:
+def _cells(row: AuditRow, delta: float) -> list[str]:
+    whom = row.threat_model if row.delta == delta else f"{row.threat_model}, {row.delta:g}"
     claimed = "none" if row.tested is None else f"{row.tested:.3g}" + ("*" if row.claimed is None else "")
-    verdict = row.verdict if row.tested is not None else "nothing claimed"
-    numbers = [f"{row.delta:g}", claimed, f"{row.lower_bound:.3g}", f"{row.ceiling:.3g}"]
-    return [row.level, row.threat_model, row.unit, *numbers, verdict]
+    verdict = row.verdict if row.tested is not None else "no claim"
+    return [whom, row.unit, claimed, f"{row.lower_bound:.3g}", f"{row.ceiling:.3g}", verdict]
