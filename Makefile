@@ -92,7 +92,7 @@ $(PEERS)/.ready: benchmarks/peers-requirements.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers-requirements.txt
 	@touch $@
 
-bench: setup $(PEERS)/.ready  ## speed of one local step, beside Opacus and the matrix products alone
+bench: setup $(PEERS)/.ready  ## speed of local steps and of an attack, beside Opacus, PyTorch and the matrix products alone
 	$(BIN)/gradveil bench --peers
 
 clean:  ## remove what the targets above made

@@ -1,4 +1,7 @@
-"""How many victims a minute the CPL attack takes on here, beside the same attack as a loop in PyTorch."""
+"""How many victims a minute and core the CPL attack takes on here, beside the same attack as a loop in PyTorch.
+
+One core against one core: ours runs a victim on every core at a time, PyTorch as many processes of one thread.
+"""
 
 import json
 import time
@@ -12,7 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from benchmarks.local_step import THREADS, answer, ask, worker
+from benchmarks.local_step import Worker, answer, ask, worker
 
 from gradveil import methods
 from gradveil.attacks.attack import mount
@@ -71,27 +74,33 @@ def measure(peers_python: Path | None = None, effort: Effort = _FULL) -> dict[st
     with ExitStack() as stack:
         attackers: dict[str, Attacker] = {"ours": lambda lot: _ours(victims, lot)}
         if peers_python:
-            attackers |= {_peer(n): stack.enter_context(_attacker(peers_python, victims, n)) for n in THREADS}
+            attackers["peer"] = stack.enter_context(_attacker(peers_python, victims, _cores()))
         for attack in attackers.values():
-            attack(range(min(jax.local_device_count(), len(victims))))
+            attack(range(min(_cores(), len(victims))))
         turns = [{name: attack(lot) for name, attack in attackers.items()} for lot in effort.lots()]
     raw = {name: [turn[name] for turn in turns] for name in attackers}
-    return _summary(raw) | {"attack_data": data.name, "attack_victims": len(victims)}
+    return _summary(raw, _cores()) | {"attack_data": data.name, "attack_victims": len(victims)}
 
 
-def _summary(raw: dict[str, list[Turn]]) -> dict[str, Any]:
-    """Give median speeds, mean success, and the better of the two numbers of threads for the peer."""
+def _cores() -> int:
+    return jax.local_device_count()
+
+
+def _summary(raw: dict[str, list[Turn]], cores: int) -> dict[str, Any]:
+    """Give median speeds, of all cores and of each, and mean success; null for a peer that was not run."""
     vpm = {name: median(turn.vpm for turn in turns) for name, turns in raw.items()}
-    success: dict[str, float | None] = {name: fmean(turn.success for turn in turns) for name, turns in raw.items()}
-    threads = max((n for n in THREADS if _peer(n) in vpm), key=lambda n: vpm[_peer(n)], default=None)
-    peer = _peer(threads) if threads else ""
+    success = {name: fmean(turn.success for turn in turns) for name, turns in raw.items()}
+    peer = vpm.get("peer")
     return {
         "attack_ours_vpm": vpm["ours"],
-        "attack_peer_vpm": vpm.get(peer),
+        "attack_peer_vpm": peer,
+        "attack_ours_vpm_per_core": vpm["ours"] / cores,
+        "attack_peer_vpm_per_core": peer / cores if peer else None,
         "attack_ours_success": success["ours"],
-        "attack_peer_success": success.get(peer),
-        "attack_ours_over_peer": vpm["ours"] / vpm[peer] if threads else None,
-        "attack_peer_threads": threads,
+        "attack_peer_success": success.get("peer"),
+        "attack_ours_over_peer": vpm["ours"] / peer if peer else None,
+        "attack_cores": cores,
+        "attack_peer_processes": cores if peer else None,
         "raw_vpm": {name: [turn.vpm for turn in turns] for name, turns in raw.items()},
     }
 
@@ -143,26 +152,26 @@ def _ours(victims: list[_Victim], lot: range) -> Turn:
     return Turn(60 * len(lot) / seconds, fmean(v.success for v in verdicts))
 
 
-def _peer(threads: int) -> str:
-    return f"peer_{threads}_threads"
-
-
 @contextmanager
-def _attacker(python: Path, victims: list[_Victim], threads: int) -> Iterator[Attacker]:
-    """Start PyTorch with the victims and the network in a file; it waits between its turns."""
-    with TemporaryDirectory() as folder:
+def _attacker(python: Path, victims: list[_Victim], processes: int) -> Iterator[Attacker]:
+    """Start PyTorch, one thread a process, with the victims and the network in a file; it waits between its turns."""
+    with TemporaryDirectory() as folder, ExitStack() as stack:
         file = Path(folder) / "victims.npz"
         tensors = torch_tensors(victims[0][0].readings[0].params)
         x, y = (np.concatenate(parts) for parts in zip(*((t.x, t.y) for _, t in victims), strict=True))
         np.savez(file, *tensors, x=x.transpose(0, 3, 1, 2), y=y)
-        with worker(python, "dlg_attack.py", threads, str(file)) as waiting:
+        waiting = [stack.enter_context(worker(python, "dlg_attack.py", 1, str(file))) for _ in range(processes)]
+        yield lambda lot: _together(waiting, lot)
 
-            def attack(lot: range) -> Turn:
-                ask(waiting, f"{lot.start} {len(lot)}")
-                said = json.loads(answer(waiting))
-                return Turn(60 * len(lot) / said["seconds"], said["successes"] / len(lot))
 
-            yield attack
+def _together(workers: list[Worker], lot: range) -> Turn:
+    """Share victims out among workers that attack at the same time; the slowest one ends the turn."""
+    shares = [lot[i * len(lot) // len(workers) : (i + 1) * len(lot) // len(workers)] for i in range(len(workers))]
+    busy = [(each, share) for each, share in zip(workers, shares, strict=True) if share]
+    for each, share in busy:
+        ask(each, f"{share.start} {len(share)}")
+    said = [json.loads(answer(each)) for each, _ in busy]
+    return Turn(60 * len(lot) / max(one["seconds"] for one in said), sum(one["successes"] for one in said) / len(lot))
 
 
 def torch_tensors(params: Tree) -> list[Array]:

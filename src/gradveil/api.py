@@ -13,7 +13,7 @@ import numpy as np
 from gradveil import pipeline
 from gradveil.attacks.attack import Attack
 from gradveil.attacks.score import RULES
-from gradveil.attacks.zoo import ATTACKS
+from gradveil.attacks.zoo import ATTACKS, INFERENCES
 from gradveil.auditing import audits
 from gradveil.auditing.audit_record import AuditRecord
 from gradveil.auditing.audits import LEVELS, USUAL, Effort
@@ -204,7 +204,7 @@ def attack(
     attack is a name or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
-    mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS).value  # type: ignore[assignment]
+    mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS | INFERENCES).value  # type: ignore[assignment]
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
     data = pipeline.loaded(plan)

@@ -12,6 +12,8 @@ from gradveil.errors import BadInput
 _COUNT_FLAG = "--xla_force_host_platform_device_count"
 # Neither matrix products nor loops are split among threads: with a client on every core there is none to spare.
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false --xla_disable_hlo_passes=cpu-parallel-task-assigner"
+# XLA uses 256 bits by default also where a processor has 512, with which noise takes two thirds of the time.
+_WIDE = "--xla_cpu_prefer_vector_width=512"
 
 
 def prepare() -> None:
@@ -19,7 +21,7 @@ def prepare() -> None:
     wish, flags = os.environ.get("GRADVEIL_DEVICES", ""), os.environ.get("XLA_FLAGS", "")
     if wish == "off" or _COUNT_FLAG in flags:
         return
-    ours = f"{_COUNT_FLAG}={_count(wish)} {_ONE_THREAD}"
+    ours = f"{_COUNT_FLAG}={_count(wish)} {_ONE_THREAD} {_WIDE}"
     os.environ["XLA_FLAGS"] = f"{flags} {ours}".strip()
 
 

@@ -33,7 +33,8 @@ ATTACKS: dict[str, str] = {
     "idlg": "DLG with the label from the sign of the last layer's gradient (Zhao et al.)",
     "cpl": "the paper's: DLG from a tiled start with the label from the last layer's sums (Wei et al.)",
     "gradinv": "matches only the direction, with total variation and bounds, by signed Adam (Geiping et al.)",
-    "gradinv-layers": "GradInv that matches the direction of every layer alike, and keeps its best guess",
+    "gradinv-layers": "GradInv that matches the direction of every layer alike",
+    "gradinv-lbfgs": "GradInv by L-BFGS, its bounds as a squashing function; nearer after far fewer evaluations",
     "analytic": "divides the gradient of a dense first layer by that of its bias; exact for one example",
     "exact": "takes the gradient of a dense first layer apart by rank and ReLU zeros: whole batches (Dimitrov et al.)",
     "map": "finds the likeliest example given the noise and the clipping, with a prior from public examples",
@@ -41,6 +42,11 @@ ATTACKS: dict[str, str] = {
     "table": "MAP for table rows: categories as proportions, numbers within their range",
     "learned": "a small network from the noisy gradient to the example, trained on public examples",
 }
+
+INFERENCES: dict[str, str] = {
+    "membership": "tells whether a record was used, by likelihood ratio, or from the trained model with --view model",
+}
+"""Attacks that rebuild no record."""
 
 MALICIOUS: dict[str, str] = {
     "imprint": "sends a first layer whose units are bins, each holding few examples (Fowl et al.)",

@@ -15,6 +15,8 @@ from gradveil.normals import normals
 Tree = Any
 Array = jax.Array
 
+_FEW = 16
+
 
 def layer_norms(lot: Tree) -> Array:
     """Return the l2 norm of each unit in each layer, shape [n, M].
@@ -41,9 +43,29 @@ def lot_of_one(tree: Tree) -> Tree:
 
 
 def weighted_sum(weights: Array, lot: Tree) -> Tree:
-    """Sum the units of a lot, unit j of layer m weighted by weights[j, m]; shape [n, M] and lot -> tree."""
+    """Sum the units of a lot, unit j of layer m weighted by weights[j, m]; shape [n, M] and lot -> tree.
+
+    A unit of weight 0 is left out, also where it is not finite.
+    """
     leaves, shape = jax.tree.flatten(lot)
-    return jax.tree.unflatten(shape, [jnp.tensordot(weights[:, m], a, 1) for m, a in enumerate(leaves)])
+    return jax.tree.unflatten(shape, [_weighted(weights[:, m], a) for m, a in enumerate(leaves)])
+
+
+def _weighted(weights: Array, leaf: Array) -> Array:
+    """Sum the units of one layer; a few are added in one loop, many as a product, which needs a copy of them."""
+    if 0 < leaf.shape[0] <= _FEW:
+        return sum((_scaled(weights[j], leaf[j]) for j in range(1, leaf.shape[0])), _scaled(weights[0], leaf[0]))
+    kept = jnp.where(_column(weights, leaf) != 0, leaf, 0.0)
+    return jnp.tensordot(weights, kept, 1)
+
+
+def _scaled(weights: Array, leaf: Array) -> Array:
+    return jnp.where(weights != 0, weights * leaf, 0.0)
+
+
+def _column(weights: Array, leaf: Array) -> Array:
+    """Shape weights [n] so that they multiply the units of a leaf [n, ...]."""
+    return weights.reshape((-1,) + (1,) * (leaf.ndim - 1))
 
 
 def summed(lot: Tree, weights: Array) -> Tree:
@@ -52,10 +74,9 @@ def summed(lot: Tree, weights: Array) -> Tree:
 
 
 def weigh(weights: Array, lot: Tree) -> Tree:
-    """Scale unit j of layer m by weights[j, m], keeping the lot."""
+    """Scale unit j of layer m by weights[j, m], keeping the lot; weight 0 gives zeros, also where it is not finite."""
     leaves, shape = jax.tree.flatten(lot)
-    scaled = [weights[:, m].reshape((-1,) + (1,) * (a.ndim - 1)) * a for m, a in enumerate(leaves)]
-    return jax.tree.unflatten(shape, scaled)
+    return jax.tree.unflatten(shape, [_scaled(_column(weights[:, m], a), a) for m, a in enumerate(leaves)])
 
 
 def add_scaled(tree: Tree, other: Tree, factor: Array | float) -> Tree:

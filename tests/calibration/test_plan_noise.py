@@ -3,16 +3,19 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 import gradveil
 from gradveil.calibration.plan_noise import meet, scaled
+from gradveil.data.dataset import Split
 from gradveil.errors import BadInput
 from gradveil.methods import FED_SUM, METHODS
 from gradveil.privacy.schedule import Constant, Cyclic, Exponential, Linear
 from gradveil.runs.budget import Budget
+from gradveil.runs.presets import resolve
 
 SMALL = {"clients": 6, "rounds": 4}
 
@@ -86,6 +89,13 @@ def test_copies_of_a_record_are_paid_for():
 def test_a_schedule_keeps_its_shape(noise, expected):
     assert scaled(noise, 2.0) == expected
     assert scaled(noise, 2.0).sigmas(4, 1) == pytest.approx(2 * noise.sigmas(4, 1))
+
+
+def test_the_preset_of_a_target_is_that_of_the_adversary_it_holds_against():
+    split = Split(np.zeros((50_000, 16, 16, 1), np.uint8), np.zeros(50_000, np.int32))
+    own = replace(data(), train=split, own=True)
+    rates = [resolve("own", own, FED_SUM, given, 1.0).learning_rate for given in ({}, {"threat_model": "aggregate"})]
+    assert rates == [300.0, 1000.0]
 
 
 def test_a_trained_run_reports_the_target_against_whom_it_was_asked_for(tmp_path):

@@ -179,6 +179,18 @@ def test_a_plan_that_fits_is_counted_below_what_it_holds_and_above_its_shards():
     assert memory() > 2**28
 
 
+def test_a_model_that_sums_its_gradients_unmade_needs_no_memory_for_them_and_reads_the_features():
+    from gradveil import dataset, plan
+    from gradveil.federation.footprint import needed
+    from gradveil.models.features.description import Features, ScatteringBlock
+    from gradveil.models.features.maps import RandomMap
+
+    features = Features(scattering=ScatteringBlock(), map=RandomMap(k=50))
+    made = plan("digits", "fed-sum", clients=4, client_size=20, rounds=4, features=features)
+    held, moment = 50 + 50 * 50 + 51 * 10, 50 * 51 // 2
+    assert list(needed(made, dataset("digits")).values())[:3] == [12 * held, 2 * 4 * 4 * moment, 0]
+
+
 PLACES = {"a file": "file/run", "a name too long": "n" * 300, "a path too long": "d/" * 3000 + "run"}
 
 

@@ -1,54 +1,111 @@
 """What `gradveil bench` answers, in small; how fast anything is stays out of the tests."""
 
 import math
+from contextlib import ExitStack
 
 import jax
 import numpy as np
 import pytest
-from benchmarks import attack_speed, local_step
+from benchmarks import attack_speed, local_step, scaling
 from benchmarks.attack_speed import Effort, Turn
-from benchmarks.local_step import PEERS_PYTHON, Size
+from benchmarks.local_step import PEERS_PYTHON, Cost, Size
+from benchmarks.step_cases import CASES, Case, chosen
 
 from gradveil.cli import bench as verb
 from gradveil.cli.main import main
 from gradveil.data.sources import load
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, RunFailed
 from gradveil.models.networks import AttackNet
 
 CONTRACT = {"ours_ms", "nonprivate_ms", "opacus_ms", "floor_ms"}
-SMALL = Size(clients=2, steps=2, runs=3)
+SMALL = Size(clients=2, examples=10, runs=3)
+ONE = (Case("adult", 5),)
 OURS = [Turn(60.0, 1.0), Turn(200.0, 1.0), Turn(100.0, 0.5), Turn(80.0, 1.0)]
-PEERS = {
-    "peer_1_threads": [Turn(30.0, 0.5), Turn(10.0, 0.75), Turn(500.0, 0.5), Turn(30.0, 0.25)],
-    "peer_2_threads": [Turn(20.0, 1.0)] * 4,
-}
+PEER = {"peer": [Turn(30.0, 0.5), Turn(10.0, 0.75), Turn(500.0, 0.5), Turn(30.0, 0.25)]}
 
 
 @pytest.mark.slow
 def test_ours_and_the_plain_step_are_timed_and_the_rest_is_null():
-    figures = local_step.measure(size=SMALL)
+    figures = local_step.measure(size=SMALL, cases=ONE)
     assert figures.keys() >= CONTRACT
     assert all(math.isfinite(figures[name]) and figures[name] > 0 for name in ("ours_ms", "nonprivate_ms"))
     assert all(figures[name] is None for name in CONTRACT - {"ours_ms", "nonprivate_ms"})
     assert all(len(values) == SMALL.runs for values in figures["raw_ms"].values())
+    assert [(row["dataset"], row["batch"]) for row in figures["steps"]] == [("adult", 5)]
 
 
-def test_medians_and_the_better_number_of_threads():
-    raw = {
-        "ours": [1.0, 3.0, 2.0],
-        "nonprivate": [1.0, 1.0, 9.0],
-        "opacus_1_threads": [8.0, 9.0, 7.0],
-        "opacus_2_threads": [6.0, 5.0, 90.0],
-        "floor": [0.5, 0.5, 0.5],
+def test_every_network_is_timed_with_every_batch():
+    assert {(case.dataset, case.batch) for case in CASES} == {
+        (name, batch) for name in ("mnist", "cifar10", "lfw", "adult") for batch in (5, 32, 256)
     }
-    figures = local_step._summary(raw)
-    assert (figures["ours_ms"], figures["opacus_ms"], figures["opacus_threads"]) == (2.0, 6.0, 2)
-    assert (figures["opacus_over_ours"], figures["ours_over_nonprivate"], figures["ours_over_floor"]) == (3.0, 2.0, 4.0)
+    for case in CASES:
+        assert case.population(2).x.shape[1:] == case.shape
+
+
+@pytest.mark.parametrize(("datasets", "batches"), [("imagenet", "5"), ("mnist", "5,0"), ("mnist", "x")])
+def test_a_step_that_is_not_timed_is_bad_input(datasets, batches, capsys):
+    assert main(["bench", "--datasets", datasets, "--batches", batches]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_table_of_steps_has_a_line_a_case_and_dashes_for_peers_that_were_not_run(capsys):
+    row = local_step.summary({"ours": [Cost(1.5, 3.0)], "nonprivate": [Cost(1.0, 2.5)]})
+    rows = [{"dataset": case.dataset, "batch": case.batch} | row for case in chosen("mnist,adult", "5,32")]
+    verb._show_steps({"steps": rows, "devices": 2, "compile_seconds": 1.0})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if " B = " in line]
+    names = [[f"{name},", "B", "=", batch] for name in ("mnist", "adult") for batch in ("5", "32")]
+    assert [line[:4] for line in lines] == 2 * names
+    assert lines[0][4:] == ["1.50", "1.00", "-", "-"]
+    assert lines[4][4:] == ["1.50", "(1.20)", "-", "(-)", "-", "(-)"]
+
+
+def test_how_steeply_seconds_grow_is_the_exponent_between_neighbors():
+    points = [
+        {"what": what, "size": size, "cpu_seconds": seconds}
+        for what, size, seconds in [
+            ("rows", 10, 1.0),
+            ("rows", 100, 10.0),
+            ("rows", 1000, 1000.0),
+            ("clients", 10, 1.0),
+        ]
+    ]
+    assert [p["order"] and round(p["order"], 6) for p in scaling.with_orders(points)] == [None, 1.0, 2.0, None]
+
+
+def test_a_point_that_fails_says_why():
+    with pytest.raises(RunFailed, match="0 clients could not be measured"):
+        scaling._point("clients", 0)
+
+
+def test_the_figure_has_a_panel_for_each_thing_that_grows(tmp_path):
+    points = [
+        {"what": what, "size": size, "cpu_seconds": size / 10, "megabytes": 100.0}
+        for what, sizes in scaling.SIZES.items()
+        for size in sizes
+    ]
+    scaling.draw(points, tmp_path / "scaling.svg")
+    text = (tmp_path / "scaling.svg").read_text()
+    assert all(title in text for title in scaling.TITLES.values())
+
+
+def test_medians_the_best_of_the_peers_and_ratios_within_turns():
+    raw = {
+        "ours": [Cost(1.0, 2.0), Cost(3.0, 6.0), Cost(2.0, 4.0)],
+        "nonprivate": [Cost(1.0, 1.0), Cost(1.0, 1.0), Cost(9.0, 9.0)],
+        "opacus per-layer, 1 threads": [Cost(8.0, 8.0), Cost(9.0, 9.0), Cost(7.0, 7.0)],
+        "opacus ghost, 2 threads": [Cost(6.0, 12.0), Cost(5.0, 12.0), Cost(90.0, 12.0)],
+        "floor": [Cost(0.5, 1.0)] * 3,
+    }
+    figures = local_step.summary(raw)
+    assert (figures["ours_ms"], figures["opacus_ms"], figures["opacus_way"]) == (2.0, 6.0, "ghost, 2 threads")
+    assert (figures["ours_cpu_ms"], figures["opacus_cpu_ms"]) == (4.0, 12.0)
+    assert (figures["ours_over_nonprivate"], figures["ours_over_floor"]) == (1.0, 4.0)
+    assert (figures["opacus_over_ours"], figures["opacus_over_ours_cpu"]) == (6.0, 3.0)
 
 
 def test_missing_peers_are_bad_input(tmp_path, capsys):
     with pytest.raises(BadInput, match="make bench"):
-        local_step.measure(tmp_path / "python", SMALL)
+        local_step.measure(tmp_path / "python", SMALL, ONE)
     assert main(["bench", "--peers", "--peers-python", str(tmp_path / "python")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -56,7 +113,7 @@ def test_missing_peers_are_bad_input(tmp_path, capsys):
 def test_peers_need_a_checkout(tmp_path, monkeypatch):
     monkeypatch.setattr(local_step, "CHECKOUT", tmp_path)
     with pytest.raises(BadInput, match="checkout"):
-        local_step.measure(tmp_path / "python", SMALL)
+        local_step.measure(tmp_path / "python", SMALL, ONE)
 
 
 def test_a_peer_that_stops_says_why(tmp_path):
@@ -64,19 +121,21 @@ def test_a_peer_that_stops_says_why(tmp_path):
     broken.write_text("#!/bin/sh\necho 'no module named opacus' >&2\nexit 1\n")
     broken.chmod(0o755)
     with pytest.raises(BadInput, match="no module named opacus"):
-        local_step.measure(broken, SMALL)
+        local_step.measure(broken, SMALL, ONE)
 
 
-def test_an_attacks_median_speed_its_success_and_the_peers_better_number_of_threads():
-    figures = attack_speed._summary({"ours": OURS} | PEERS)
-    assert (figures["attack_ours_vpm"], figures["attack_ours_success"]) == (90.0, 0.875)
-    assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (30, 0.5, 1)
-    assert figures["attack_ours_over_peer"] == 3.0
+def test_an_attacks_median_speed_and_success_of_all_cores_and_of_each():
+    figures = attack_speed._summary({"ours": OURS} | PEER, cores=2)
+    assert (figures["attack_ours_vpm"], figures["attack_ours_vpm_per_core"]) == (90.0, 45.0)
+    assert (figures["attack_peer_vpm"], figures["attack_peer_vpm_per_core"]) == (30.0, 15.0)
+    assert (figures["attack_ours_success"], figures["attack_peer_success"]) == (0.875, 0.5)
+    assert (figures["attack_ours_over_peer"], figures["attack_peer_processes"]) == (3.0, 2)
 
 
 def test_without_peers_only_our_attack_has_figures():
-    figures = attack_speed._summary({"ours": OURS})
-    empty = {"attack_peer_vpm", "attack_peer_success", "attack_ours_over_peer", "attack_peer_threads"}
+    figures = attack_speed._summary({"ours": OURS}, cores=2)
+    empty = {"attack_peer_vpm", "attack_peer_vpm_per_core", "attack_peer_success", "attack_ours_over_peer"}
+    empty |= {"attack_peer_processes"}
     assert {name for name, figure in figures.items() if figure is None} == empty
 
 
@@ -109,13 +168,13 @@ def test_the_peers_layout_is_the_same_network():
 
 @pytest.fixture
 def made_up_peer(tmp_path):
-    """A peer that claims a second a victim and thread, rebuilds none, and keeps what it was asked."""
+    """A peer that claims a second a victim, rebuilds none, and keeps what it was asked."""
     program = tmp_path / "python"
     program.write_text(
         "#!/bin/sh\n"
         f"cp $3 {tmp_path}/victims.npz\n"
         f"while read first count; do echo $2: $first $count >> {tmp_path}/asked\n"
-        """echo '{"seconds": '$((count * $2))', "successes": 0}'; done\n"""
+        """echo '{"seconds": '$count', "successes": 0}'; done\n"""
     )
     program.chmod(0o755)
     return program
@@ -126,10 +185,18 @@ def test_our_attack_is_timed_in_turn_with_a_peer_that_gets_the_same_victims(made
     figures = attack_speed.measure(made_up_peer, Effort(victims=1, turns=1))
     assert (figures["attack_ours_success"], figures["attack_victims"]) == (1, 1)
     assert 0 < figures["attack_ours_vpm"] < math.inf
-    assert (figures["attack_peer_vpm"], figures["attack_peer_success"], figures["attack_peer_threads"]) == (60, 0, 1)
-    assert (tmp_path / "asked").read_text().splitlines() == ["1: 0 1", "2: 0 1"] * 2  # to warm up, and to be timed
+    assert (figures["attack_peer_vpm"], figures["attack_peer_success"]) == (60, 0)
+    assert (tmp_path / "asked").read_text().splitlines() == ["1: 0 1"] * 2  # to warm up, and to be timed
     with np.load(tmp_path / "victims.npz") as handed:
         assert (handed["x"].shape, handed["x"].max(), handed["y"].shape) == ((1, 1, 28, 28), 1, (1,))
+
+
+def test_victims_are_shared_out_among_processes_that_attack_at_once(made_up_peer, tmp_path):
+    with ExitStack() as stack:
+        started = [stack.enter_context(local_step.worker(made_up_peer, "dlg_attack.py", 1, "none")) for _ in range(2)]
+        turn = attack_speed._together(started, range(4, 9))
+    assert sorted((tmp_path / "asked").read_text().splitlines()) == ["1: 4 2", "1: 6 3"]
+    assert turn == Turn(60 * 5 / 3, 0.0)  # the one with three victims ends the turn
 
 
 @pytest.mark.slow
@@ -142,12 +209,12 @@ def test_the_peer_rebuilds_a_digit():
 
 def test_the_table_of_attacks_leaves_out_a_peer_that_was_not_run(capsys):
     about = {"attack_data": "mnist", "attack_victims": 8}
-    verb._show_attacks(attack_speed._summary({"ours": OURS} | PEERS) | about)
+    verb._show_attacks(attack_speed._summary({"ours": OURS} | PEER, cores=2) | about)
     shown = capsys.readouterr().out
     assert "8 victims, mnist" in shown
     assert [line.split()[-3:] for line in shown.splitlines() if "%" in line] == [
-        ["90", "88%", "1.00"],
-        ["30", "50%", "0.33"],
+        ["45", "88%", "1.00"],
+        ["15", "50%", "0.33"],
     ]
-    verb._show_attacks(attack_speed._summary({"ours": OURS}) | about)
+    verb._show_attacks(attack_speed._summary({"ours": OURS}, cores=2) | about)
     assert "PyTorch" not in capsys.readouterr().out

@@ -392,5 +392,6 @@ def test_a_target_without_a_method_takes_the_sound_one_that_did_best_and_says_wh
     plan = store.read_plan(tmp_path / "r")
     assert plan.method.name == "fed-sum"
     assert plan.features.origin in said
-    assert "Settings: no data of yours" in said
+    assert "fed-sum (the method with the best accuracy at a proven epsilon" in said
+    assert "Settings that you did not give: no data of yours" in said
     assert ask(capsys, *wanted, "--method", "fed-cdp", "--out", str(tmp_path / "s"))["method"] == "fed-cdp"

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gradveil.data import partition
 from gradveil.data.partition import PARTITIONS, Dirichlet, Iid, TwoShards, copies
 from gradveil.errors import BadInput
 
@@ -138,3 +139,25 @@ def test_a_small_alpha_makes_clients_of_few_classes_and_a_large_one_of_all():
 
 def test_copies_is_the_largest_count_over_all_slots():
     assert copies(np.array([[0, 1, 1], [1, 2, 3]]), 5) == 3
+
+
+def test_among_very_many_clients_none_holds_a_record_twice_and_overlaps_are_not_compared_with_all(monkeypatch):
+    class Counted:
+        """A generator that notes how many numbers each permutation had."""
+
+        def __init__(self, random):
+            self.random, self.sizes = random, []
+
+        def __getattr__(self, name):
+            return getattr(self.random, name)
+
+        def permutation(self, numbers):
+            self.sizes.append(np.size(numbers) if np.ndim(numbers) else numbers)
+            return self.random.permutation(numbers)
+
+    monkeypatch.setattr(partition, "_MANY", 100)
+    random = Counted(np.random.default_rng(3))
+    shards = TwoShards().shards(np.arange(200) % 10, 2_000, 10, random)
+    assert _held_twice(shards) == 0
+    assert random.sizes.count(4_000) == 1
+    assert 2_000 not in random.sizes

@@ -13,6 +13,8 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from gradveil.data.sources import load
 from gradveil.deployment import conductor, supervisor
@@ -23,10 +25,10 @@ from gradveil.engines.flower import credentials, processes
 from gradveil.engines.flower.commands import SuperNodeConfig
 from gradveil.engines.vectorized import Vectorized
 from gradveil.federation import server
-from gradveil.federation.engine import Population
+from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
-from gradveil.methods import FED_CDP
+from gradveil.methods import FED_CDP, FED_SUM
 from gradveil.runs import store
 from gradveil.runs.presets import resolve
 
@@ -112,11 +114,11 @@ def lines_of(federation, folder, meanwhile=lambda line: None):
     return seen
 
 
-def in_process(plan):
+def in_process(plan, engine=None):
     roots = Keys.of(plan.seed, secret=False)
     data = load("synthetic")
     state = server.init(plan, data.shape, len(data.classes), roots)
-    *_, last = rounds(plan, Vectorized(plan, Population.of(plan, data)), state, roots)
+    *_, last = rounds(plan, engine or Vectorized(plan, Population.of(plan, data)), state, roots)
     return [np.asarray(leaf) for leaf in jax.tree.leaves(last.state.params)]
 
 
@@ -138,6 +140,66 @@ def test_the_same_plan_and_seed_give_the_same_model_as_in_process(federation, pl
     assert {"plan.toml", "data.json", "environment.json", "metrics.jsonl", "params.npz", "result.json"} <= {
         path.name for path in folder.iterdir()
     }
+
+
+FORGETFUL = """
+import sys
+from pathlib import Path
+from gradveil.engines.flower import worker
+from gradveil.deployment.node import NODE, Node, NodeSettings
+
+state, forgot = Path(sys.argv[1]), []
+node = Node.open(NodeSettings.read(state / NODE))
+
+def handle(order):
+    if order.t == 1 and not forgot:
+        forgot.append(order)
+        raise ValueError("away")
+    return node.handle(order)
+
+worker.serve(sys.argv[2], (state / "superexec.secret").read_bytes(), handle)
+"""
+
+
+class Forgetful:
+    """An engine in process whose first attempt at round 1 has too few replies."""
+
+    def __init__(self, plan):
+        self.engine, self.forgot = Vectorized(plan, Population.of(plan, load("synthetic"))), False
+
+    def train(self, task, cohort):
+        if int(task.t) == 1 and not self.forgot:
+            self.forgot = True
+            raise TooFew("away")
+        return self.engine.train(task, cohort)
+
+
+def test_fed_sum_prepares_shares_noise_and_repeats_a_round_that_a_node_missed(federation, tmp_path):
+    """The mean, the second moment, which one node misses at first, and two gradients: as in process, all counted."""
+    changes = {"clients": 9, "client_size": 20, "rounds": 4, "seed": 5, "threat_model": "aggregate"}
+    data, method = load("synthetic"), replace(FED_SUM, share=True, honest=0.9)
+    plan = resolve("synthetic", data, method, changes)
+    assert (plan.honest, len(plan.preparation)) == (9, 2)
+    folder, config = laid_out(plan, tmp_path / "run"), federation.nodes["site-2"]
+    federation.crew.start("site-2-worker", [sys.executable, "-c", FORGETFUL, str(config.state), config.address])
+    try:
+        lines = lines_of(federation, folder)
+    finally:
+        federation.crew.start("site-2-worker", config.worker())
+    assert [line.attempts for line in lines] == [1, 2, 1, 1]
+    with np.load(folder / store.PARAMS) as stored:
+        for i, leaf in enumerate(in_process(plan, Forgetful(plan))):
+            np.testing.assert_allclose(stored[f"layer_{i}"], leaf, rtol=0, atol=1e-5 * max(1.0, np.abs(leaf).max()))
+    sigmas = plan.sigmas()[:, 0]
+    mu = np.sqrt(sum(sigmas**-2.0) + sigmas[1] ** -2.0)
+    held = {g["threat_model"]: g["epsilon"] for g in store.read_json(folder / store.RESULT)["guarantees"]}
+    assert held["aggregate"] == pytest.approx(analytic(mu), abs=1e-6)
+    assert held["server"] == pytest.approx(analytic(3 * mu), abs=1e-6)
+
+
+def analytic(mu, delta=1e-5):
+    """Return epsilon of N(mu, 1) against N(0, 1)."""
+    return brentq(lambda e: norm.cdf(mu / 2 - e / mu) - np.exp(e) * norm.cdf(-mu / 2 - e / mu) - delta, 0.0, 50.0)
 
 
 def kill(pids):

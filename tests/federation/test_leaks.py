@@ -643,7 +643,7 @@ def test_noise_of_a_private_scale_is_not_a_number_and_of_no_noise_is_zero():
     [
         (EXAMPLE, "arriving", False, "view = 'arriving': must be released or in_memory at surface 2"),
         (UPDATE, "in_memory", False, "view = 'in_memory': must be released at surface 1"),
-        (SERVER, "in_memory", False, "view = 'in_memory': must be released or arriving at surface 0"),
+        (SERVER, "in_memory", False, "view = 'in_memory': must be released, arriving, aggregate or model at surface 0"),
         (UPDATE, "released", True, "surface 2 only"),
     ],
 )
@@ -671,9 +671,9 @@ def test_single_examples_are_read_unless_only_their_noised_sum_is_let_out(method
     assert Tap.at(plan, UPDATE, "released") == SENT
 
 
-def test_the_views_are_those_of_the_paper_and_the_harsher_ones():
+def test_the_views_are_those_of_the_paper_the_harsher_ones_the_sum_and_the_model():
     assert leaks.VIEWS == {
-        SERVER: ("released", "arriving"),
+        SERVER: ("released", "arriving", "aggregate", "model"),
         UPDATE: ("released",),
         EXAMPLE: ("released", "in_memory"),
     }

@@ -32,6 +32,7 @@ EXAMPLES = {
     "cpl": {},
     "gradinv": {"iterations": 600},
     "gradinv-layers": {"iterations": 600},
+    "gradinv-lbfgs": {},
     "analytic": {},
     "exact": {},
     "map": {},

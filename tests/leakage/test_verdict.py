@@ -49,6 +49,19 @@ def test_a_leak_is_called_so_only_on_evidence_and_its_absence_too(interval, cand
     assert verdict(interval, PRIOR, candidates, nearest) == expected
 
 
+@pytest.mark.parametrize(
+    ("interval", "nearest", "expected"),
+    [
+        ((-0.004, 0.006), False, "too-few-victims"),  # an attack that did not fit has not looked
+        (None, False, "too-few-victims"),
+        (None, True, "leaks"),
+        ((0.05, 0.15), False, "leaks"),  # by the victims that were fitted
+    ],
+)
+def test_where_the_attack_did_not_fit_nothing_found_is_not_said(interval, nearest, expected):
+    assert verdict(interval, PRIOR, [CHANCE], nearest, not_fitted=1) == expected
+
+
 def scores(*shares):
     nothing = dict.fromkeys(field.name for field in fields(VictimScore))
     return [VictimScore(**nothing | {"nearest_is_truth": share}) for share in shares]

@@ -68,6 +68,14 @@ def test_a_draw_with_a_rare_word_among_others_changes_that_one_alone():
     assert norm.sf(refined[17]) * 2.0**32 == pytest.approx(5.5, abs=0.51)
 
 
+@pytest.mark.parametrize("count", [1, 2, 7, 1000, 1001])
+def test_the_words_are_those_of_jax(count):
+    key = jax.random.fold_in(jax.random.key(5), count)
+    with jax.threefry_partitionable(False):
+        expected = jax.random.bits(key, (count,), jnp.uint32)
+    np.testing.assert_array_equal(jax.jit(normals._words, static_argnums=1)(key, count), expected)
+
+
 def test_refining_starts_below_the_smallest_word_and_not_above():
     """`normals` itself takes the refining branch: a key whose words include a rare one gives a refined draw."""
 

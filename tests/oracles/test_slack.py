@@ -25,10 +25,9 @@ from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import combine, split_static
-from gradveil.privacy.sanitize import cross
+from gradveil.privacy.sanitize import cross, cross_sum
 from gradveil.privacy.schedule import Constant
 from gradveil.privacy.slack import Slack
-from gradveil.privacy.sums import cross_sum
 from gradveil.surface import Surface
 
 SHAPES = ((3, 2), (4,))
@@ -171,11 +170,12 @@ def test_a_sum_without_units_has_the_same_slots_and_the_same_noise(clip):
     units, method = units_of(np.geomspace(0.05, 50, 7)), method_of(clip)
     norms = jnp.stack([jnp.sqrt(jnp.sum(jnp.square(u.reshape(7, -1)), axis=1)) for u in units], axis=1)
 
-    def summed(weights):
-        return tuple(jnp.einsum("j,j...->...", weights[:, m], u) for m, u in enumerate(units))
+    def sums(weigh):
+        weights = weigh(norms, jnp.ones(7))
+        return norms, tuple(jnp.einsum("j,j...->...", weights[:, m], u) for m, u in enumerate(units))
 
     rule = combine(*split_static(method))
-    found = cross_sum(rule, norms, summed, 7, jnp.float32(0.4), jnp.float32(1.1), jax.random.key(0))
+    found = cross_sum(rule, sums, jnp.ones(7), 7, jnp.float32(0.4), jnp.float32(1.1), jax.random.key(0))
     expected = crossing(method, units, 0.4, state=1.1)
     for part in ("used", "statistics"):
         for a, b in zip(jax.tree.leaves(getattr(found, part)), jax.tree.leaves(getattr(expected, part)), strict=True):

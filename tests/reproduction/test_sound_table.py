@@ -147,6 +147,19 @@ def test_a_cell_is_the_mean_and_the_deviation_of_its_seeds():
     assert line == ["Cancer", "fed-sum", "server", *["not run"] * 3, "92.00 ±2.83 (n=2)", "not run", "2"]
 
 
+def test_a_row_without_any_run_is_named_below_the_table_and_not_in_it():
+    held = [record_of(0, 0.9)]
+    assert [row[:3] for row in rows(held)] == [["Cancer", "fed-sum", "server"]]
+    sentence = next(line for line in page(held).splitlines() if line.startswith("Not run at any epsilon"))
+    assert "`fed-sum` against server on MNIST, Fashion-MNIST, CIFAR-10, LFW, Adult;" in sentence
+    assert "`fed-cdp` against server on MNIST, Fashion-MNIST, CIFAR-10, LFW, Adult, Cancer." in sentence
+
+
+def test_the_seconds_of_a_cell_are_the_median_so_that_compiling_once_does_not_count():
+    runs = [replace(record_of(seed, 0.9), seconds=took) for seed, took in enumerate((60.0, 3.0, 4.0))]
+    assert means(runs)[SETTING].seconds == 4.0
+
+
 def test_a_cell_says_what_was_spent_where_that_is_much_less_than_its_target():
     cell = means([replace(record_of(0, 0.9), epsilon=2.0)])[SETTING]
     assert cell_text(cell, 3.0) == "90.00 (n=1, spent 2)"

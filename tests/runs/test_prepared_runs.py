@@ -12,8 +12,14 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import gradveil
+from gradveil.attacks.membership import Membership
 from gradveil.errors import BadInput
-from gradveil.runs import store
+from gradveil.federation import leaks, server
+from gradveil.federation.engine import Population
+from gradveil.federation.leaks import Tap
+from gradveil.keys import Keys
+from gradveil.runs import recording, store
+from gradveil.surface import Surface
 
 SMALL = {"clients": 4, "client_size": 30, "rounds": 4, "seed": 5}
 
@@ -92,6 +98,31 @@ def test_a_preparation_round_is_not_attacked_as_if_it_were_of_gradients(whole):
     folder, _ = whole
     with pytest.raises(BadInput, match="round = 0: releases the noised mean"):
         gradveil.attack(folder, 2, "map", 1, rounds=(0,))
+
+
+@pytest.mark.slow
+def test_members_of_a_run_are_sought_in_its_model_and_in_the_sum_of_a_round(whole):
+    folder, model = whole
+    told = gradveil.attack(folder, 0, "membership", view="model").membership
+    assert (told.reads, told.members) == ("model", 4 * 30)
+    assert told.epsilon == min(model.result.guarantee(name).epsilon for name in ("central", "aggregate", "server"))
+    record = gradveil.attack(folder, 0, Membership(pairs=40), view="aggregate")
+    assert (record.cohort, record.batch, record.victims, record.membership.members) == (4, 4 * 30, 1, 40)
+    assert record.membership.mu == pytest.approx(1 / (plan_of().sigmas()[-1, 0] * 2))  # four clients' noise adds up
+
+
+def test_readings_of_gradients_are_recorded_without_what_the_model_holds_fixed(whole, tmp_path):
+    plan, data = plan_of(), gradveil.dataset("synthetic")
+    roots = Keys.of(plan.seed, secret=False)
+    start, population = server.init(plan, data.shape, len(data.classes), roots), Population.of(plan, data)
+    recording.record(tmp_path, plan, population, start, roots)
+    assert recording.recorded_rounds(tmp_path) == []  # a preparation shows no gradient
+    state = start._replace(round=2)
+    recording.record(tmp_path, plan, population, state, roots)
+    recorded = recording.load(tmp_path, plan, Tap(Surface.UPDATE), None, start).read(0, 0)
+    again = leaks.read(plan, population, state, roots, 0, Tap(Surface.UPDATE))
+    assert (len(recorded.params), len(recorded.gradient)) == (3, 1)
+    np.testing.assert_array_equal(recorded.gradient[0], again.gradient[0])
 
 
 @pytest.mark.slow

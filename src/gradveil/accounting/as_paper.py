@@ -7,6 +7,7 @@ from typing import Any
 from gradveil.accounting.composition import advanced_standard, base
 from gradveil.accounting.concentrated import zcdp
 from gradveil.accounting.moments import moments, rdp
+from gradveil.accounting.release import TRIAL
 from gradveil.accounting.steps import Step, Steps, grouped
 from gradveil.accounting.threats import Ledger
 from gradveil.accounting.tight import pld
@@ -29,11 +30,15 @@ def plain_event(steps: Steps, delta: float) -> dict[str, float | None]:
 
 
 def as_the_paper_accounts(ledger: Ledger, delta: float, records: int) -> dict[str, Any]:
-    """Account the sums of a ledger as the paper does, first with the rate that it used, then with its formula."""
-    if not ledger.sums or any(s <= 0 for r in ledger.sums for s in r.sigmas):
+    """Account the sums of a ledger as the paper does, first with the rate that it used, then with its formula.
+
+    Trials are left out, since the paper does not count how settings were found.
+    """
+    sums = [release for release in ledger.sums if release.stage != TRIAL]
+    if not sums or any(s <= 0 for r in sums for s in r.sigmas):
         return {}
-    first = ledger.sums[0]
-    sigmas = [sigma for release in ledger.sums for sigma in release.sigmas]
+    first = sums[0]
+    sigmas = [sigma for release in sums for sigma in release.sigmas]
     if first.unit == "client":
         steps = grouped([*sigmas, sigmas[-1]], first.cohort_rate)
         return {**_row(steps, delta, CLIENTS), "label": LABEL, "rows": [_row(steps, delta, CLIENTS)]}

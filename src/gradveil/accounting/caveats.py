@@ -1,5 +1,7 @@
 """The sentences that belong to an epsilon: what it assumes, and why none is finite."""
 
+from gradveil.accounting.release import Release
+
 NO_NOISE = "No noise is added, or gradients are not clipped."
 DATA_DEPENDENT = (
     "The noise is scaled to private gradient norms (l2-max), so its variance leaks them at any sigma; "
@@ -41,11 +43,11 @@ CENTRAL_IS_NO_TARGET = (
 )
 
 
-def summed(honest: int, cohort: int) -> str:
+def summed(release: Release) -> str:
     """Say whom a guarantee trusts that rests on the noise of several clients."""
     return (
         f"Holds while only the sum over a round's clients is seen, as secure aggregation would see to (gradveil does "
-        f"not encrypt updates), and while at least {honest} of {cohort} clients add their noise and keep it to "
+        f"not encrypt updates), and while at least {release.pool} of {release.cohort} clients add their noise and keep it to "
         "themselves."
     )
 
@@ -53,3 +55,20 @@ def summed(honest: int, cohort: int) -> str:
 def trusted(parts: tuple[str, ...]) -> str:
     """Name the parts whose claims were not proved."""
     return f"Your own parts were trusted, not proved: {', '.join(parts)}. If one breaks its claim, nothing holds."
+
+
+def composed(trials: str) -> str:
+    """Say that trials on the same records are counted, each as a release of its own."""
+    return (
+        f"Settings were chosen by {trials} trials on the same records; all that these released is counted, as if the "
+        "adversary had seen every one. Further tuning is not covered."
+    )
+
+
+def best_of(mean: float) -> str:
+    """Say what counting the best of several trials rests on."""
+    return (
+        f"Settings were chosen by trials on the same records, a secret number drawn with mean {mean:g}; that is "
+        "counted as repeat-and-select (arXiv 2110.03620). It holds while nobody sees more of the trials than the "
+        "settings that were chosen, not even how many there were. Further tuning is not covered."
+    )

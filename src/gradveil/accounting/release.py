@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+TRIAL = "trial"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
@@ -25,7 +27,9 @@ class Release:
     cohort_sampling, cohort_rate, cohort: "fixed" or "poisson", K / N, and K.
     copies: how many clients hold the most copied record. data_dependent: S was computed from the private lot,
     or (`unsound_clip`) the bound on a unit was. trusted: parts of the user's own whose claims are taken as true.
-    stage: what was summed, "gradient", or the name of a preparation.
+    stage: what was summed, "gradient", or the name of a preparation; or TRIAL, an earlier run on the same records whose
+    settings were compared: all that it released, as one sum.
+    numbers: how many numbers a client noises in each release, 0 if that is not known.
     """
 
     round: int
@@ -53,6 +57,7 @@ class Release:
     honest: int = 0
     sum_only: bool = True
     stage: str = "gradient"
+    numbers: int = 0
 
     @property
     def pool(self) -> int:

@@ -18,20 +18,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from gradveil.accounting import caveats, guarantee, tight
+from gradveil.accounting import caveats, coupling, guarantee, participation, tight
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.participation import (
-    adds_up,
-    batches,
-    beyond,
-    is_sampled,
-    one_round,
-    pooled,
-    remarks,
-    whole_client,
-    worst,
-)
+from gradveil.accounting.participation import adds_up, batches, beyond, one_round, pooled, remarks, whole_client, worst
 from gradveil.accounting.release import Release
+from gradveil.accounting.selection import RARE, about_tuning, epsilon_of_models
 from gradveil.accounting.steps import grouped, merged, repeated
 
 OVERFLOW = 1e-15
@@ -42,13 +33,15 @@ OVERFLOW = 1e-15
 class Ledger:
     """What a run released so far, the most participations of any client, and where its noise came from.
 
-    caveats: sentences that come first in every guarantee of the run.
+    caveats: sentences that come first in every guarantee of the run. best_of: the mean number of trials, where their
+    number is secret and only the settings of the best are seen; `releases` has as many trials as there may be.
     """
 
     releases: tuple[Release, ...]
     participations: int
     noise_source: str = "secret"
     caveats: tuple[str, ...] = ()
+    best_of: float | None = None
 
     @property
     def sums(self) -> tuple[Release, ...]:
@@ -62,10 +55,11 @@ class Ledger:
 
 
 class Loss(NamedTuple):
-    """An epsilon with the sentences that belong to it."""
+    """An epsilon with the sentences that belong to it. is_best: it counts trials as repeat-and-select."""
 
     epsilon: float
     caveats: tuple[str, ...] = ()
+    is_best: bool = False
 
 
 Threat = Callable[[Ledger, float, str], Loss]
@@ -85,7 +79,7 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
     seeded = (guarantee.SEEDED,) if ledger.noise_source == "seeded" else ()
     copied = (caveats.COPIES,) if first is not None and first.copies > 1 and not by_client else ()
     trusted = (caveats.trusted(first.trusted),) if first is not None and first.trusted else ()
-    always = (guarantee.PARAMETERS_ONLY, guarantee.SEARCH)
+    always = (guarantee.PARAMETERS_ONLY, about_tuning(ledger.sums, ledger.best_of, loss.is_best))
     own = (caveats.OWN_NOISE,) if first is not None and by_client and first.surface > 0 else ()
     return Guarantee(
         epsilon=loss.epsilon,
@@ -94,7 +88,7 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
         threat_model=threat,
         adjacency=adjacency,
         sampling=_sampling(first),
-        accountant="pld",
+        accountant="rdp" if loss.is_best else "pld",
         noise_source=ledger.noise_source,
         caveats=(*ledger.caveats, *loss.caveats, *trusted, *copied, *own, *seeded, *always),
     )
@@ -137,14 +131,20 @@ def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str)
 
     Whether the other records of a batch fill it does not depend on the record in question. So with probability
     1 - eta, the same for both neighbors, nothing is truncated, and by convexity delta(epsilon) grows by eta at most.
-    Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full.
+    Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full, or in
+    sums over clients the chance that any draw meets it (`coupling`), if that leaves the smaller epsilon.
     """
-    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if is_sampled(r))
+    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if participation.is_sampled(r))
+    eta += RARE if ledger.best_of is not None else 0.0
     reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
     cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
+    loss = Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
     if delta - eta - cut_off > 0:
-        return THREATS[threat](ledger, delta - eta - cut_off, adjacency)
-    return Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
+        loss = THREATS[threat](ledger, delta - eta - cut_off, adjacency)
+    if threat != "aggregate" or cut_off <= coupling.SMALL * delta or not _pools(ledger):
+        return loss
+    summed = coupling.coupled(lambda d: _epsilon_of_sums(ledger, d, adjacency, honest=True), delta - eta, ledger.sums)
+    return Loss(summed, (caveats.summed(ledger.sums[0]),)) if summed < loss.epsilon else loss
 
 
 def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -170,11 +170,8 @@ def aggregate(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     if not ledger.sums or not _pools(ledger):
         said = (caveats.NO_SUMS,) if ledger.sums and math.isfinite(known.epsilon) else ()
         return Loss(known.epsilon, (*known.caveats, *said))
-    first = ledger.sums[0]
     epsilon = _epsilon_of_sums(ledger, delta, adjacency, honest=True)
-    if known.epsilon <= epsilon:
-        return known
-    return Loss(epsilon, (*known.caveats, caveats.summed(first.pool, first.cohort)))
+    return known if known.epsilon <= epsilon else Loss(epsilon, (*known.caveats, caveats.summed(ledger.sums[0])))
 
 
 def _pools(ledger: Ledger) -> bool:
@@ -227,7 +224,7 @@ def central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     secret = _is_drawn_in_secret(first)
     hides = secret and first.unit == "client" and first.surface == 0
     loss = _central(ledger, delta, adjacency, hidden=hides)
-    return Loss(loss.epsilon, (*loss.caveats, caveats.NOT_HIDDEN)) if secret and not hides else loss
+    return loss._replace(caveats=(*loss.caveats, caveats.NOT_HIDDEN)) if secret and not hides else loss
 
 
 def _is_drawn_in_secret(release: Release) -> bool:
@@ -246,7 +243,9 @@ def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss
     always = replace(ledger, participations=len(ledger.sums))
     known = [epsilon, server(always, delta, adjacency).epsilon]
     known += [_epsilon_of_sums(always, delta, adjacency, honest=False)] if _pools(ledger) else []
-    return Loss(min(known), remarks(first) if first.unit == "example" else ())
+    reach = 2.0 if adjacency == tight.REPLACE_ONE else 1.0
+    best = epsilon_of_models(ledger.sums, ledger.best_of, delta, reach)
+    return Loss(min(*known, best), remarks(first) if first.unit == "example" else (), best < min(known))
 
 
 def client_server(ledger: Ledger, delta: float, adjacency: str) -> Loss:

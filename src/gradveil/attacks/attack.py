@@ -36,7 +36,8 @@ class Trajectory(NamedTuple):
 class Reconstruction:
     """The result of one attack: snapshots, the inferred labels [n] (None if it infers none), and its cost.
 
-    attempts: how often it was started. diverged: how many of those ended in NaN.
+    attempts: how often it was started. diverged: how many of those ended in NaN. fitted: whether the guess explains
+    what was read (see `fit`), None for attacks whose loss does not tell.
     """
 
     x: Host
@@ -47,6 +48,7 @@ class Reconstruction:
     attempts: int = 1
     diverged: int = 0
     seconds: float = 0.0
+    fitted: bool | None = None
 
     @staticmethod
     def of(trajectory: Trajectory, labels: Host | None) -> "Reconstruction":

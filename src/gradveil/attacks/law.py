@@ -64,6 +64,26 @@ def log_density(gradient: Tree, law: Law, unit: Tree) -> Array:
     return total
 
 
+def log_ratio(gradient: Tree, law: Law, other: Law) -> Array:
+    """Return log p(gradient | law) - log p(gradient | other), coordinate by coordinate, so that little is rounded off.
+
+    sum_i (r'_i - r_i)(r'_i + r_i) / 2 + log(s'_i / s_i) with r = (y - value) / s, where every coordinate is shared.
+    """
+    if law.share is not None or other.share is not None:
+        unit = jax.tree.map(jnp.ones_like, law.std)
+        return log_density(gradient, law, unit) - log_density(gradient, other, unit)
+    own, its = (floored(one.std, gradient) for one in (law, other))
+    terms = jax.tree.map(_difference, gradient, law.value, own, other.value, its)
+    total: Array = sum(jax.tree.leaves(terms))  # type: ignore[assignment]
+    return total
+
+
+def _difference(y: Array, value: Array, std: Array, other: Array, its: Array) -> Array:
+    near, far = (y - value) / std, (y - other) / its
+    scale = jnp.log(its / std)
+    return jnp.sum((far - near) * (far + near)) / 2 + jnp.sum(scale) * (y.size / max(scale.size, 1))
+
+
 def _plain(unit: Array, y: Array, value: Array, std: Array) -> Array:
     scale = jnp.log(std / unit)
     scales = jnp.sum(scale) * (y.size / max(scale.size, 1))

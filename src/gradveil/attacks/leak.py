@@ -41,6 +41,10 @@ Mechanism = Callable[[Tree, Tree, Array, Array, Array], Law]
 """(params, clip_state, sigmas [L], x [L B, ...], y [L B]) -> the law of the reading of these examples."""
 
 
+Drawing = Callable[[Tree, Tree, Array, Array, Array, Array], Tree]
+"""(params, clip_state, sigmas [L], x [L B, ...], y [L B], key) -> a reading of these examples with its noise drawn."""
+
+
 class Reading(NamedTuple):
     """One reading, in the units of a gradient: an update is divided by -lr L.
 
@@ -99,6 +103,7 @@ class Stage:
     zeros. `mu` is the Gaussian parameter of one reading if one example is added or removed, None where there is none.
     `law`: the mechanism with its noise; None where all there is to know is the replay and the noise of the reading.
     `exact`: whether that law is exact. `own_scale`: whether the noise follows the data, so that each guess has its own.
+    `draw`: the mechanism itself, for attacks that try what it would have shown of other examples.
     """
 
     model: Model
@@ -115,6 +120,7 @@ class Stage:
     law: Mechanism | None = None
     exact: bool = True
     own_scale: bool = False
+    draw: Drawing | None = None
 
     @property
     def examples(self) -> int:

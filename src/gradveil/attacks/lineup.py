@@ -33,9 +33,9 @@ def lineup(
     """
     most = max(sizes)
     rows = random.choice(len(leak.public.x), most - 1, replace=False)
-    padded = _padded(truth, leak.stage.examples)
-    x = np.repeat(padded.x[None], most, axis=0)
-    y = np.repeat(padded.y[None], most, axis=0)
+    batch = padded(truth, leak.stage.examples)
+    x = np.repeat(batch.x[None], most, axis=0)
+    y = np.repeat(batch.y[None], most, axis=0)
     x[1:, position], y[1:, position] = leak.public.x[rows], leak.public.y[rows]
     draws = _draws(leak) if leak.stage.exact else 0
     key = jax.random.key(int(random.integers(2**31)))
@@ -55,7 +55,7 @@ def _draws(leak: Leak) -> int:
     return max(4, min(most, MEMORY // tree.size(leak.readings[0].gradient)))
 
 
-def _padded(truth: Truth, usual: int) -> Truth:
+def padded(truth: Truth, usual: int) -> Truth:
     """Pad a batch of varying size, so that few sizes have to be compiled."""
     empty = -len(truth.y) % 16 if len(truth.y) != usual else 0
     x = np.concatenate([truth.x, np.zeros((empty, *truth.x.shape[1:]), truth.x.dtype)])

@@ -1,6 +1,6 @@
 """Gradient matching: optimize a guess until its gradient is the observed one. Most attacks are made of this."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
@@ -12,12 +12,15 @@ import numpy as np
 from gradveil.attacks import public_stats
 from gradveil.attacks.attack import Reconstruction, Trajectory
 from gradveil.attacks.class_mix import beliefs
+from gradveil.attacks.decoder import Decoder
+from gradveil.attacks.decoder_training import trained_decoder
 from gradveil.attacks.distance import Distance, Likelihood, SquaredL2
-from gradveil.attacks.labels import Joint, Labels, RowSums
+from gradveil.attacks.fit import fits
+from gradveil.attacks.labels import Granted, Joint, Labels, RowSums
 from gradveil.attacks.law import law_of, log_density, shown_on_average, units
 from gradveil.attacks.lbfgs import Lbfgs
-from gradveil.attacks.leak import Leak, Reading, Stage, apart, fused
-from gradveil.attacks.optimizers import Moved, Optimizer
+from gradveil.attacks.leak import Host, Leak, Reading, Stage, apart, fused
+from gradveil.attacks.optimizers import Moved, Optimizer, SignedAdam
 from gradveil.attacks.prior import Anything, Prior
 from gradveil.attacks.public_stats import PublicStats
 from gradveil.attacks.start import Start, Tiles
@@ -36,12 +39,18 @@ class Matching:
     unrolls: the guess's gradient is replayed through the public mechanism (clips, local steps), up to `longest` local
     steps; otherwise it is the plain gradient of one batch of all guesses. `most` bounds the number of guesses: a
     reading of more examples is matched by fewer, each standing for several.
+
+    Where several local steps are replayed, `hypotheses` are further rules for labels, and `signed` is a number of steps
+    of signed Adam for each rule whose guess does not fit what was read: ReLUs that a step turns on or off stop the line
+    search of L-BFGS. The guess with the least loss is kept.
     """
 
     name: str
     start: Start = field(default_factory=Tiles)
     distance: Distance = field(default_factory=SquaredL2)
     labels: Labels = field(default_factory=RowSums)
+    hypotheses: tuple[Labels, ...] = ()
+    signed: int = 0
     prior: Prior = field(default_factory=Anything)
     optimizer: Optimizer = field(default_factory=Lbfgs)
     unrolls: bool = False
@@ -52,9 +61,9 @@ class Matching:
     restarts: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("longest", "most", "iterations", "restarts"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{name} = {getattr(self, name)}: must be at least 1")
+        for name, least in {"longest": 1, "most": 1, "iterations": 1, "restarts": 1, "signed": 0}.items():
+            if getattr(self, name) < least:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be at least {least}")
         if isinstance(self.optimizer, Lbfgs) and self.prior.cuts:
             raise BadInput(
                 "prior: one that clamps values after a step needs the optimizer SignedAdam; L-BFGS would ignore it"
@@ -68,8 +77,12 @@ class Matching:
         self.labels(leak, 1)
 
     def prepared(self, leak: Leak, key: Array) -> "Matching":
-        """Return the attack itself: nothing is learned beforehand."""
+        """Return the attack itself; a decoder is trained now, and found again by all victims."""
+        self._decoder(leak)
         return self
+
+    def _decoder(self, leak: Leak) -> Tree:
+        return trained_decoder(self.prior.training, leak.public) if isinstance(self.prior, Decoder) else ()
 
     def guesses(self, stage: Stage) -> int:
         """Return how many examples are guessed together."""
@@ -83,20 +96,44 @@ class Matching:
         return stage.own_scale and self._exactly(stage) and isinstance(self.distance, Likelihood)
 
     def __call__(self, leak: Leak, key: Array) -> Reconstruction:
-        """Attack one leak once."""
+        """Attack one leak once, by every hypothesis about its labels until one fits."""
+        n, several = self.guesses(leak.stage), leak.stage.steps > 1 and self._exactly(leak.stage)
+        further = self.hypotheses if several and not isinstance(self.labels, Granted) else ()
+        results = list[Reconstruction]()
+        for labels in _distinct(rule(leak, n) for rule in (self.labels, *further)):
+            results.append(self._by_labels(leak, labels, key))
+            if several and self.signed and results[-1].fitted is False:
+                results.append(self._signed()._by_labels(leak, labels, key))
+            if results[-1].fitted:
+                break
+        return min(results, key=lambda r: float(r.loss[-1]) if r.finite else float("inf"))
+
+    def _signed(self) -> "Matching":
+        """Return the attack that is tried where this one does not fit."""
+        return replace(self, optimizer=SignedAdam(0.1, best=True), iterations=self.signed)
+
+    def _by_labels(self, leak: Leak, labels: Host | None, key: Array) -> Reconstruction:
         n = self.guesses(leak.stage)
-        inferred = self.labels(leak, n)
         believed = beliefs(leak) if self.prior.believes else None
-        stats = public_stats.compute(leak, np.zeros(n, np.int32) if inferred is None else inferred, believed)
+        known = np.zeros(n, np.int32) if labels is None else labels
+        stats = public_stats.compute(leak, known, believed, self._decoder(leak))
         plain = self if self._exactly(leak.stage) else replace(self, unrolls=False)
         readings = apart(leak) if plain._exactly(leak.stage) else fused(leak)
-        trajectory = _attempt(plain, self._essence(leak.stage), readings, stats, key)
-        return Reconstruction.of(trajectory, inferred)
+        # Rules for labels have been applied: without them one program serves all attacks that differ in nothing else.
+        essence = plain if labels is None else replace(plain, name="", labels=Granted(), hypotheses=(), signed=0)
+        found = Reconstruction.of(_attempt(essence, self._essence(leak.stage), readings, stats, key), labels)
+        return replace(found, fitted=self._fitted(leak.stage, readings, found))
+
+    def _fitted(self, stage: Stage, readings: Reading, found: Reconstruction) -> bool | None:
+        """Whether the guess explains what was read; None where the loss is not that of an exact law."""
+        if not (isinstance(self.distance, Likelihood) and self._exactly(stage) and stage.exact) or stage.own_scale:
+            return None
+        return found.finite and fits(stage, readings, self.distance, float(found.loss[-1]), found.x[-1].size)
 
     def _essence(self, stage: Stage) -> Stage:
         """Return a stage without what this attack ignores, so that one program serves all methods and surfaces."""
         if self._exactly(stage):
-            return replace(stage, mu=None)
+            return replace(stage, mu=None, draw=None)
         return replace(
             stage,
             surface=Surface.EXAMPLE,
@@ -108,7 +145,18 @@ class Matching:
             law=None,
             exact=True,
             own_scale=False,
+            draw=None,
         )
+
+
+def _distinct(hypotheses: Iterable[Host | None]) -> Iterator[Host | None]:
+    """Yield labels that were not yielded before; None stands for labels that are optimized too."""
+    seen: set[bytes] = set()
+    for labels in hypotheses:
+        name = b"" if labels is None else np.asarray(labels, np.int64).tobytes()
+        if name not in seen:
+            seen.add(name)
+            yield labels
 
 
 def _never_replayed(params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:

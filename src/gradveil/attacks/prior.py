@@ -126,6 +126,42 @@ class TotalVariation:
 
 
 @dataclass(frozen=True, slots=True)
+class Squashed:
+    """Smooth as TotalVariation, and within the range of public examples without a cut: x = low + range (1 + sin z) / 2.
+
+    L-BFGS, which a cut after its step would mislead, can follow this. A sine reaches the ends of the range, where many
+    values lie, and a step that is too long leads to other values, not to a flat end.
+    """
+
+    weight: float = 1e-6
+    believes: ClassVar[bool] = False
+    cuts: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        TotalVariation(self.weight)
+
+    def refuse(self, stage: Stage) -> None:
+        """Any example will do."""
+
+    def write(self, x: Array, stats: PublicStats, stage: Stage) -> Array:
+        """Return x: any number stands for a value within the range."""
+        return x
+
+    def read(self, z: Array, stats: PublicStats, stage: Stage) -> Array:
+        """Squash every value into the range."""
+        low, high = stats.low.min(), stats.high.max()
+        return low + (high - low) * (1 + jnp.sin(z)) / 2
+
+    def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
+        """Compare neighboring pixels."""
+        return TotalVariation(self.weight).cost(z, x, stats)
+
+    def keep(self, z: Array, stats: PublicStats) -> Array:
+        """Let z be anywhere."""
+        return z
+
+
+@dataclass(frozen=True, slots=True)
 class Gaussian:
     """Examples vary as public ones do: x = center + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
 
@@ -202,4 +238,4 @@ class Levels:
         return z
 
 
-PRIORS = (Anything(), Box(), TotalVariation(), Gaussian(), Levels())
+PRIORS = (Anything(), Box(), TotalVariation(), Squashed(), Gaussian(), Levels())

@@ -65,7 +65,8 @@ class VictimScore:
     iterations and evaluations: to the first snapshot that passes the rule, or all that were spent where none does.
     label_accuracy: shares of labels that agree, order aside; label_prior: those of the public proportions.
     prior_rmse: of the public mean. class_mean_rmse: of the public mean of the true class. gain: prior_rmse - rmse.
-    client: which client it was, where that is known.
+    client: which client it was, where that is known. fitted: whether the guess explains what was read, null where the
+    attack cannot tell.
     """
 
     success: bool
@@ -88,6 +89,7 @@ class VictimScore:
     attempts: int
     diverged: int
     seconds: float
+    fitted: bool | None = None
     client: int | None = None
 
 
@@ -125,6 +127,7 @@ def judge(result: Reconstruction, truth: Truth, leak: Leak, rule: SuccessRule) -
         attempts=result.attempts,
         diverged=result.diverged,
         seconds=result.seconds,
+        fitted=result.fitted,
     )
 
 
@@ -184,13 +187,16 @@ def _mean(values: Sequence[Any]) -> float:
 
 
 def summary(verdicts: Sequence[VictimScore]) -> dict[str, Any]:
-    """Return means over victims, the gain with its 95 % interval, and resilience by the paper's rule."""
+    """Return means over victims, the gain with its 95 % interval, and resilience by the paper's rule.
+
+    The gain is that of the victims whose reading was fitted, of all where none was: elsewhere it says nothing.
+    """
 
     def mean(name: str) -> float | None:
         values = [getattr(v, name) for v in verdicts if getattr(v, name) is not None]
         return _mean(values) if values else None
 
-    gain = interval([v.gain for v in verdicts])
+    fitted = [v.gain for v in verdicts if v.fitted is not False]
     return {
         "success_rate": mean("success"),
         "mean_rmse": mean("rmse"),
@@ -200,8 +206,8 @@ def summary(verdicts: Sequence[VictimScore]) -> dict[str, Any]:
         "mean_ssim": mean("ssim"),
         "prior_rmse": mean("prior_rmse"),
         "class_mean_rmse": mean("class_mean_rmse"),
-        "gain": mean("gain"),
-        "gain_ci": gain,
+        "gain": _mean(fitted) if fitted else mean("gain"),
+        "gain_ci": interval(fitted) if fitted else None,
         "resilient_by_the_papers_rule": _mean([v.rmse_unclamped >= 0.6 for v in verdicts]) >= 0.5,
         "mean_iterations": mean("iterations"),
         "mean_evaluations": mean("evaluations"),
@@ -211,5 +217,6 @@ def summary(verdicts: Sequence[VictimScore]) -> dict[str, Any]:
         "feature_accuracy": mean("feature_accuracy"),
         "feature_baseline": mean("feature_baseline"),
         "diverged": sum(v.diverged for v in verdicts),
+        "not_fitted": sum(v.fitted is False for v in verdicts),
         "per_victim": [asdict(v) for v in verdicts],
     }

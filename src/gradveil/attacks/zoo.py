@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from gradveil import names
 from gradveil.attacks.analytic import Analytic
 from gradveil.attacks.attack import Attack
+from gradveil.attacks.decoder import Decoder
 from gradveil.attacks.distance import Cosine, LayerwiseCosine, Likelihood
 from gradveil.attacks.exact import Exact
 from gradveil.attacks.fishing import Fishing
@@ -13,9 +14,10 @@ from gradveil.attacks.labels import Counts, Depending, Joint, MatchedFilter, Row
 from gradveil.attacks.lbfgs import Lbfgs
 from gradveil.attacks.learned import Learned
 from gradveil.attacks.matching import Matching
+from gradveil.attacks.membership import Membership
 from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.ordered import Ordered
-from gradveil.attacks.prior import Gaussian, Levels, TotalVariation
+from gradveil.attacks.prior import Gaussian, Levels, Prior, Squashed, TotalVariation
 from gradveil.attacks.start import ClassMean, Normal, Tiles
 
 DLG = Matching(name="dlg", start=Normal(), labels=Joint())
@@ -26,13 +28,12 @@ GRADINV = replace(
     name="gradinv",
     distance=Cosine(),
     prior=TotalVariation(1e-4),
-    optimizer=SignedAdam(0.1),
+    optimizer=SignedAdam(0.1, best=True),
     iterations=4800,
     stop=0.0,
 )
-GRADINV_LAYERS = replace(
-    GRADINV, name="gradinv-layers", distance=LayerwiseCosine(), optimizer=SignedAdam(0.1, best=True)
-)
+GRADINV_LAYERS = replace(GRADINV, name="gradinv-layers", distance=LayerwiseCosine())
+GRADINV_LBFGS = replace(GRADINV, name="gradinv-lbfgs", prior=Squashed(1e-6), optimizer=Lbfgs(), iterations=240)
 MAP = replace(
     IDLG,
     name="map",
@@ -44,7 +45,14 @@ MAP = replace(
     iterations=20,
     stop=0.0,
 )
-UNROLLED = replace(MAP, name="unrolled", start=ClassMean(spread=0.05))
+UNROLLED = replace(
+    MAP,
+    name="unrolled",
+    start=ClassMean(spread=0.05),
+    labels=Ordered(MatchedFilter(), sweeps=3, last=True),
+    hypotheses=(Ordered(Counts(), sweeps=3, last=True), Ordered(MatchedFilter())),
+    signed=1500,
+)
 TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)
 ANALYTIC = Analytic()
 EXACT = Exact()
@@ -61,8 +69,29 @@ class NamedAttack:
 
 ATTACKS: dict[str, NamedAttack] = {
     attack.name: NamedAttack(attack, names.ATTACKS[attack.name])
-    for attack in (DLG, IDLG, CPL, GRADINV, GRADINV_LAYERS, ANALYTIC, EXACT, MAP, UNROLLED, TABLE, LEARNED)
+    for attack in (
+        DLG,
+        IDLG,
+        CPL,
+        GRADINV,
+        GRADINV_LAYERS,
+        GRADINV_LBFGS,
+        ANALYTIC,
+        EXACT,
+        MAP,
+        UNROLLED,
+        TABLE,
+        LEARNED,
+    )
 }
+
+
+INFERENCES: dict[str, NamedAttack] = {
+    attack.name: NamedAttack(attack, names.INFERENCES[attack.name]) for attack in (Membership(),)
+}
+"""Attacks that tell something of a record and rebuild none."""
+MAP_PRIORS: dict[str, Prior] = {"gaussian": Gaussian(), "decoder": Decoder()}
+"""Priors that `map` and `unrolled` can be given by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,23 @@ LEAST, MOST, PRECISION = 2.0**-20, 2.0**20, 1e-4
 _SIZES = ("sigma", "start", "end", "floor")
 
 
-def meet(plan: Plan, dataset: Dataset, epsilon: float, copies: int | None = None) -> Plan:
+def louder(plan: Plan, factor: float) -> Plan:
+    """Return the plan with all noise scales multiplied."""
+    return replace(plan, method=replace(plan.method, noise=scaled(plan.method.noise, factor)))
+
+
+def meet(
+    plan: Plan,
+    dataset: Dataset,
+    epsilon: float,
+    copies: int | None = None,
+    noisier: Callable[[Plan, float], Plan] = louder,
+) -> Plan:
     """Return the plan with the least noise that spends at most `epsilon` against its `threat_model`.
 
-    All noise scales are multiplied by one factor. The result has itself been accounted, and its `max_epsilon` is the
-    target, so that it is not exceeded where cohorts are drawn in secret either. BadInput where no noise is enough.
+    All noise scales are multiplied by one factor, by `noisier`. The result has itself been accounted, and its
+    `max_epsilon` is the target, so that it is not exceeded where cohorts are drawn in secret either. BadInput where no
+    noise is enough.
     """
     if not 0 < epsilon < float("inf"):
         raise BadInput(f"target_epsilon = {epsilon}: must be a finite number above 0")
@@ -41,8 +53,7 @@ def meet(plan: Plan, dataset: Dataset, epsilon: float, copies: int | None = None
         return account(budget.ledger(plan.rounds, times), plan.delta, ADD_REMOVE, plan.threat_model)
 
     def at(factor: float) -> Plan:
-        method = replace(plan.method, noise=scaled(plan.method.noise, factor))
-        return replace(plan, method=method, max_epsilon=epsilon)
+        return replace(noisier(plan, factor), max_epsilon=epsilon)
 
     highest = cost(MOST)
     if highest.epsilon > epsilon:

@@ -47,7 +47,8 @@ def attack(
     view: Annotated[
         str,
         _attack(
-            help="What is read: released; arriving (surface 0: before noise); in_memory (surface 2: before noise)."
+            help="What is read: released; at surface 0 also arriving (before noise) or aggregate (only the sum over a "
+            "round's clients) or model (the trained model: attack membership); at surface 2 in_memory (before noise)."
         ),
     ] = "released",
     victims: Annotated[
@@ -59,6 +60,14 @@ def attack(
     restarts: Annotated[
         int | None,
         _attack(help="Number of starts; the one with the smallest loss counts.", show_default="the attack's own"),
+    ] = None,
+    prior: Annotated[
+        str | None,
+        _attack(
+            help="What attack map takes examples to be like: gaussian, or decoder (a small network, trained on public "
+            "pictures; takes a minute).",
+            show_default="gaussian",
+        ),
     ] = None,
     rounds: Annotated[
         str,
@@ -92,6 +101,9 @@ def attack(
         _network(help="Number of examples per batch (B).", show_default="1 at surface 2, else 3"),
     ] = None,
     local_steps: Annotated[int | None, _network(help="Number of local steps (L).", show_default="1")] = None,
+    cohort: Annotated[
+        int | None, _network(help="View aggregate: number of clients in the sum (K).", show_default=PRESET)
+    ] = None,
     lr: Annotated[float | None, _network(help="Learning rate of the clients.", show_default=PRESET)] = None,
     readings: Annotated[int, _network(help="How often the same record is read, each time with new noise.")] = 1,
     method: Annotated[
@@ -119,8 +131,8 @@ def attack(
     """
     request = AttackRequest(
         run=run, dataset=dataset, target=target, data_dir=data_dir, method=method, surface=surface, name=name,
-        server=server, victims=victims, iterations=iterations, view=view, rounds=rounds, batch=batch,
-        local_steps=local_steps, network=network, readings=readings, told_labels=told_labels, rule=rule,
+        server=server, victims=victims, iterations=iterations, prior=prior, view=view, rounds=rounds, batch=batch,
+        local_steps=local_steps, cohort=cohort, network=network, readings=readings, told_labels=told_labels, rule=rule,
         restarts=restarts, lr=lr, clip=clip, sigma=sigma, decay=decay, sigma_end=sigma_end, draw=draw,
         sensitivity=sensitivity, keep_truth=keep_truth, seed=seed, out=out, as_json=as_json,
     )  # fmt: skip

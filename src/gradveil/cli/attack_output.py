@@ -6,6 +6,7 @@ import typer
 
 from gradveil.cli.output import say, table
 from gradveil.leakage.attack_record import AttackRecord, CandidateRecord
+from gradveil.leakage.membership_record import MembershipRecord, RateRecord
 from gradveil.reports.attack_files import Saved
 
 
@@ -16,7 +17,8 @@ def show(record: AttackRecord, saved: Saved) -> None:
         f"({record.view}), {record.setting}, network {record.network}, batch {record.batch}, local steps "
         f"{record.local_steps}, readings {record.readings}, sigma {record.sigma:g}"
     )
-    table(None, ["measure", "value"], [[name, text] for name, text in _rows(record) if text])
+    rows = _rows(record) if record.membership is None else _membership(record.membership)
+    table(None, ["measure", "value"], [[name, text] for name, text in rows if text])
     say(verdict(record))
     typer.echo(f"record: {saved.record}")
     if saved.gallery:
@@ -74,8 +76,29 @@ def _rows(r: AttackRecord) -> list[tuple[str, str]]:
         ("features right", number(r.feature_accuracy)),
         ("features right by the most frequent values", number(r.feature_baseline)),
         ("restarts after NaN", str(r.diverged) if r.diverged else ""),
+        ("did not fit what was read", f"{r.not_fitted} of {r.victims}" if r.not_fitted else ""),
     ]
     return rows + [_candidates(c) for c in r.candidates]
+
+
+def _membership(m: MembershipRecord) -> list[tuple[str, str]]:
+    low, high = m.auc_ci
+    return [
+        ("score", m.score),
+        ("members / others", f"{m.members} / {m.others}; {m.calibration} more others set the thresholds"),
+        ("AUC (95% interval)", f"{m.auc:.3f}  ({low:.3f} to {high:.3f}; chance 0.5)"),
+        *((f"members told at {rate.fpr:.1%} false alarms", _rate(rate, m)) for rate in m.rates),
+        ("what bounds this", m.guarantee),
+    ]
+
+
+def _rate(rate: RateRecord, m: MembershipRecord) -> str:
+    if rate.tpr is None or rate.tpr_ci is None:
+        return f"too few: {rate.needed} others must set this threshold, and there are {m.calibration}"
+    low, high = rate.tpr_ci
+    bound = "" if rate.bound is None else f", at most {rate.bound:.4f} by the guarantee"
+    told = f"{rate.hits} of {m.members} = {rate.tpr:.4f}  ({low:.4f} to {high:.4f}{bound})"
+    return f"{told}; false alarms {rate.false_alarms} of {m.others}"
 
 
 def _candidates(c: CandidateRecord) -> tuple[str, str]:
@@ -99,7 +122,22 @@ _VERDICTS = {
 }
 
 
+_MEMBERSHIP = {
+    "leaks": "LEAKS: members are told from others more often than by chance",
+    "nothing-found": "Nothing found: members were told from others no better than by chance; another attack may",
+    "too-few-victims": "Too few to tell whether members can be told from others; attack more with --victims",
+}
+
+
 def verdict(record: AttackRecord) -> str:
     """Say in a sentence what the attack found, and what the paper's rule makes of it."""
+    if record.membership is not None:
+        return f"{_MEMBERSHIP[record.verdict]}."
     theirs = "resilient" if record.resilient_by_the_papers_rule else "not resilient"
-    return f"{_VERDICTS[record.verdict]}. An RMSE of 0.6 before clamping, the paper's cut, calls the method {theirs}."
+    ours = _VERDICTS[record.verdict]
+    if record.not_fitted and record.verdict != "leaks":
+        ours = (
+            f"Cannot tell: the attack did not fit what was read of {record.not_fitted} of {record.victims} victims, so "
+            "its guesses there say nothing; try more --iterations or another attack"
+        )
+    return f"{ours}. An RMSE of 0.6 before clamping, the paper's cut, calls the method {theirs}."

@@ -18,10 +18,12 @@ class AttackRequest:
     server: str
     victims: int | None
     iterations: int | None
+    prior: str | None
     view: str
     rounds: str
     batch: int | None
     local_steps: int | None
+    cohort: int | None
     network: str | None
     readings: int
     told_labels: bool

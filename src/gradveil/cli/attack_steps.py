@@ -8,8 +8,10 @@ from gradveil.attacks.attack import Attack
 from gradveil.attacks.fishing import Fishing
 from gradveil.attacks.imprint import Imprint
 from gradveil.attacks.labels import Granted
+from gradveil.attacks.matching import Matching
+from gradveil.attacks.prior import Gaussian
 from gradveil.attacks.score import RULES
-from gradveil.attacks.zoo import ATTACKS, MALICIOUS
+from gradveil.attacks.zoo import ATTACKS, INFERENCES, MALICIOUS, MAP_PRIORS
 from gradveil.cli import attack_output
 from gradveil.cli.attack_request import AttackRequest
 from gradveil.cli.output import bar, emit_json
@@ -17,7 +19,7 @@ from gradveil.cli.round_numbers import rounds_from
 from gradveil.data.dataset import Dataset
 from gradveil.data.sources import load, locate
 from gradveil.errors import BadInput
-from gradveil.federation.leaks import Tap
+from gradveil.federation.leaks import AGGREGATE, Tap
 from gradveil.federation.plan import NoiseSource
 from gradveil.fields import whole
 from gradveil.keys import LARGEST_SEED
@@ -37,6 +39,7 @@ UNTRAINED_ONLY = (
     "dataset",
     "method",
     "local_steps",
+    "cohort",
     "lr",
     "target",
     "sigma",
@@ -53,7 +56,7 @@ SURFACES = {str(int(surface)): surface for surface in Surface}
 def execute(request: AttackRequest) -> None:
     """Attack gradients at one of the three surfaces, judge what was recovered, and write the record."""
     trap = _trap(request)
-    mounted = _attack(request.name, request.iterations, request.restarts) if trap is None else trap
+    mounted = _with_prior(request) if trap is None else trap
     surface = pick("surface", request.surface, SURFACES)
     pick("rule", request.rule, RULES)
     if not 0 <= request.seed <= LARGEST_SEED:
@@ -61,6 +64,8 @@ def execute(request: AttackRequest) -> None:
     scene = _trained(request, surface) if request.run is not None else _untrained(request, surface)
     if trap is not None:
         scene = _baited(scene, trap, request.seed)
+    if request.told_labels and request.name in INFERENCES:
+        raise BadInput(f"--told-labels: the attack {request.name!r} has no use for labels")
     if request.told_labels:
         scene, mounted = replace(scene, told_labels=True), _with_labels(mounted)
     outcome = carry_out(scene, mounted, scenes.counted(scene, request.victims), request.rule, request.seed)
@@ -107,7 +112,7 @@ def _trap(request: AttackRequest) -> Imprint | Fishing | None:
         return None
     if request.run is not None:
         raise BadInput("--server malicious: only for an untrained network (--dataset); the server of a run was honest")
-    for option in ("iterations", "restarts"):
+    for option in ("iterations", "restarts", "prior"):
         if getattr(request, option) is not None:
             raise BadInput(f"{option}: the attack {request.name!r} takes no such number")
     if request.told_labels:
@@ -124,7 +129,7 @@ def _baited(scene: Scene, trap: Imprint | Fishing, seed: int) -> Scene:
 
 def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
     """Take an attack by name, with another budget if one is given."""
-    value: Any = pick("attack", name, ATTACKS).value
+    value: Any = pick("attack", name, ATTACKS | INFERENCES).value
     fields = value.__dataclass_fields__
     changes = {k: v for k, v in {"iterations": iterations, "restarts": restarts}.items() if v is not None}
     for option in changes:
@@ -133,6 +138,17 @@ def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
         whole(option, changes[option], most=MOST_TRIES)
     changed: Attack = replace(value, **changes)
     return changed
+
+
+def _with_prior(request: AttackRequest) -> Attack:
+    """Take the attack that is asked for, with the prior that is asked for."""
+    chosen = _attack(request.name, request.iterations, request.restarts)
+    if request.prior is None:
+        return chosen
+    prior = pick("prior", request.prior, MAP_PRIORS)
+    if not (isinstance(chosen, Matching) and isinstance(chosen.prior, Gaussian)):
+        raise BadInput(f"prior = {request.prior}: the attack {request.name!r} takes none; map and unrolled do")
+    return replace(chosen, prior=prior)
 
 
 def _with_labels(chosen: Any) -> Attack:
@@ -163,15 +179,22 @@ def _fresh(request: AttackRequest, data: Dataset, surface: Surface) -> Scene:
         if getattr(request, key) is not None:
             whole(key, getattr(request, key))
     Tap(surface, request.view)
+    if request.cohort is not None and request.view != AGGREGATE:
+        raise BadInput("--cohort: only for --view aggregate; the other views read one client")
     changes = {"learning_rate": request.lr, "seed": request.seed, "target": request.target}
     given = {key: value for key, value in changes.items() if value is not None}
     tweaks = Tweaks(**{field.name: getattr(request, field.name) for field in fields(Tweaks)})
     method = tweaks.of(chosen(method_named(request.method or "non-private"), data))
     plan = resolve(locate(request.dataset or ""), data, method, given)
-    usual = "attack" if data.is_image and min(data.shape[:2]) >= 8 else "trained"
+    own = plan.features is not None or bool(plan.preparation)
+    usual = "attack" if data.is_image and min(data.shape[:2]) >= 8 and not own else "trained"
     model = pick("network", request.network or usual, scenes.networks(plan.model))
-    plan = replace(plan, model=model, noise_source=NoiseSource.SEEDED)
+    # Features are those of the trained model; another network reads the examples themselves.
+    features = plan.features if model == plan.model else None
+    plan = replace(plan, model=model, features=features, noise_source=NoiseSource.SEEDED)
     plan = scenes.as_paper(plan, surface, request.batch, request.local_steps)
+    if request.cohort is not None:
+        plan = replace(plan, cohort=whole("cohort", request.cohort))
     tap = Tap(surface, request.view, surface is Surface.EXAMPLE and plan.batch == 1)
     return scenes.fresh(plan, data, tap, request.readings)
 

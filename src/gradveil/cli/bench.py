@@ -20,54 +20,105 @@ def bench(
     peers: Annotated[
         bool, Opt("--peers", help="Also time Opacus, the matrix products alone and an attack in PyTorch.")
     ] = False,
+    datasets: Annotated[
+        str, Opt(help="Whose shape and network to time a step of, with commas.", show_default="all four")
+    ] = "mnist,cifar10,lfw,adult",
+    batches: Annotated[str, Opt(help="Batches to time a step with, in examples, with commas.")] = "5,32,256",
+    scaling: Annotated[
+        bool,
+        Opt("--scaling", help="Instead, measure how seconds and memory grow with clients, parameters and rows."),
+    ] = False,
+    out: Annotated[Path, Opt(help="The folder for the figure of --scaling.")] = Path(),
     peers_python: Annotated[Path, Opt(help="The Python that has Opacus and PyTorch.", hidden=True)] = PEERS_PYTHON,
     as_json: AsJson = False,
 ) -> None:
     """Measure the speed of a local step and of an attack on this machine.
 
-    Step: Fed-alphaCDP, batch 5, the paper's MNIST network, median of five runs. Attack: CPL on single digits, an
-    untrained network, no protection, median of three runs. All cores are used.
+    Step: Fed-alphaCDP with the paper's networks on made-up data, median of five runs. Attack: CPL on single digits, an
+    untrained network, no protection, median of three runs, against as many processes of PyTorch as there are cores.
     """
-    python = peers_python if peers else None
-    figures = _measures("local_step")(python) | _measures("attack_speed")(python)
+    if scaling:
+        return _scaling(out, as_json)
+    python, cases = peers_python if peers else None, _script("step_cases").chosen(datasets, batches)
+    figures = _script("local_step").measure(python, cases=cases) | _script("attack_speed").measure(python)
     if as_json:
         return emit_json(figures)
     _show_steps(figures)
     _show_attacks(figures)
 
 
-def _measures(script: str) -> Any:
-    """Return `measure` of a module in benchmarks/, a folder of the repository that is not in the wheel."""
-    if not (CHECKOUT / "benchmarks" / f"{script}.py").is_file():
+def _script(name: str) -> Any:
+    """Return a module in benchmarks/, a folder of the repository that is not in the wheel."""
+    if not (CHECKOUT / "benchmarks" / f"{name}.py").is_file():
         raise BadInput("bench: needs a checkout of gradveil's repository, whose benchmarks/ folder it runs")
     if str(CHECKOUT) not in sys.path:
         sys.path.insert(0, str(CHECKOUT))
-    return import_module(f"benchmarks.{script}").measure
+    return import_module(f"benchmarks.{name}")
+
+
+def _scaling(out: Path, as_json: bool) -> None:
+    """Measure how cost grows; write scaling.svg into the folder."""
+    if not out.is_dir():
+        raise BadInput(f"out = {out}: is no folder")
+    script, file = _script("scaling"), out / "scaling.svg"
+    points = script.measure(lambda line: typer.echo(line, err=True))
+    script.draw(points, file)
+    if as_json:
+        return emit_json({"points": points, "figure": str(file)})
+    rows = [
+        [
+            script.TITLES[p["what"]],
+            f"{p['size']:,}",
+            f"{p['cpu_seconds']:.3f}",
+            _or_dash(p["order"]),
+            f"{p['megabytes']:.0f}",
+        ]
+        for p in points
+    ]
+    table("How cost grows", ["", "size", "processor seconds", "growth exponent", "MB at most"], rows)
+    typer.echo(f"Figure: {file}")
 
 
 def _show_steps(figures: dict[str, Any]) -> None:
-    names = {
-        "ours": "gradveil, Fed-alphaCDP",
-        "nonprivate": "gradveil, not private",
-        "opacus": f"Opacus, per layer ({figures['opacus_threads']} threads)",
-        "floor": "matrix products alone",
+    rows = figures["steps"]
+    named = {"ours": "gradveil", "nonprivate": "not private", "opacus": "Opacus", "floor": "products"}
+    times = [[_case(row), *(_or_dash(row[f"{name}_ms"]) for name in named)] for row in rows]
+    table("Milliseconds of one local step of a client, all cores used", ["", *named.values()], times)
+    pairs = {
+        "ours_over_nonprivate": "gradveil / not private",
+        "ours_over_floor": "gradveil / products",
+        "opacus_over_ours": "Opacus / gradveil",
     }
-    timed = [(label, figures[f"{name}_ms"]) for name, label in names.items() if figures[f"{name}_ms"] is not None]
-    rows = [[label, f"{ms:.2f}", f"{ms / figures['ours_ms']:.2f}"] for label, ms in timed]
-    table("One local step of a client, all cores used", ["", "milliseconds", "relative to gradveil"], rows)
-    typer.echo(f"{figures['devices']} devices; compiling took {figures['compile_seconds']:.1f} s.")
+    ratios = [[_case(row), *(f"{_or_dash(row[key])} ({_or_dash(row[f'{key}_cpu'])})" for key in pairs)] for row in rows]
+    table("Ratios; in brackets those of processor time, which other work disturbs less", ["", *pairs.values()], ratios)
+    ways = sorted({row["opacus_way"] for row in rows if row["opacus_way"]})
+    if ways:
+        typer.echo(f"Opacus is the fastest of its ways, here {'; '.join(ways)}.")
+    typer.echo(f"{figures['devices']} devices; compiling the first took {figures['compile_seconds']:.1f} s.")
+
+
+def _case(row: dict[str, Any]) -> str:
+    return f"{row['dataset']}, B = {row['batch']}"
+
+
+def _or_dash(number: float | None) -> str:
+    return "-" if number is None else f"{number:.2f}"
 
 
 def _show_attacks(figures: dict[str, Any]) -> None:
     names = {
-        "ours": "gradveil, all cores",
-        "peer": f"PyTorch, as DLG does it ({figures['attack_peer_threads']} threads)",
+        "ours": "gradveil",
+        "peer": f"PyTorch, as DLG does it ({figures['attack_peer_processes']} processes)",
     }
     tried = [(label, f"attack_{name}") for name, label in names.items() if figures[f"attack_{name}_vpm"] is not None]
-    rows = [[label, *_row(figures[f"{key}_vpm"], figures[f"{key}_success"], figures)] for label, key in tried]
-    title = f"The CPL attack on {figures['attack_victims']} victims, {figures['attack_data']}"
-    table(title, ["", "victims per minute", "success", "relative to gradveil"], rows)
+    rows = [[label, *_row(key, figures)] for label, key in tried]
+    title = (
+        f"The CPL attack on {figures['attack_victims']} victims, {figures['attack_data']}, "
+        f"{figures['attack_cores']} cores"
+    )
+    table(title, ["", "victims per minute and core", "success", "relative to gradveil"], rows)
 
 
-def _row(vpm: float, success: float, figures: dict[str, Any]) -> list[str]:
-    return [f"{vpm:.0f}", f"{success:.0%}", f"{vpm / figures['attack_ours_vpm']:.2f}"]
+def _row(key: str, figures: dict[str, Any]) -> list[str]:
+    relative = figures[f"{key}_vpm"] / figures["attack_ours_vpm"]
+    return [f"{figures[f'{key}_vpm_per_core']:.0f}", f"{figures[f'{key}_success']:.0%}", f"{relative:.2f}"]

@@ -36,4 +36,4 @@ def listing(kind: str) -> dict[str, str]:
         case "threats":
             return {name: f"an adversary who {sees}" for name, sees in names.THREATS.items()}
         case _:
-            return {"methods": names.METHODS, "attacks": names.ATTACKS, "decays": names.DECAYS}[kind]
+            return {"methods": names.METHODS, "attacks": names.ATTACKS | names.INFERENCES, "decays": names.DECAYS}[kind]

@@ -40,6 +40,8 @@ def execute(request: RunRequest) -> None:
     if request.target_epsilon is not None:
         plans = [_calibrated(plans, request)]
     pipeline.refuse_unreached(options.watch, plans[0])
+    if len(plans) == 1 and not request.as_json:
+        _say_origin(plans[0], request)
     if request.dry_run:
         return _dry_run(plans[0], request.data_dir, options, request.as_json)
     load = partial(_loaded, request.data_dir)
@@ -59,18 +61,23 @@ def _calibrated(plans: list[Plan], request: RunRequest) -> Plan:
         dataset = _loaded(request.data_dir, plans[0])
         plan = meet(plans[0], dataset, target)
     if not request.as_json:
-        _say_choice(plan, dataset, target)
+        chosen = " (the method with the best accuracy at a proven epsilon, docs/sound.md)"
+        say(
+            f"{plan.method.name}{'' if 'method' in request.settings else chosen} with noise for epsilon {target:g} "
+            f"against {plan.threat_model}: {plan.rounds} rounds, {plan.clients} clients of {plan.client_size} records."
+        )
     return plan
 
 
-def _say_choice(plan: Plan, dataset: Dataset, target: float) -> None:
-    """Say which method meets the target against whom, and where its settings come from."""
-    preset = preset_for(dataset, plan.method, target, plan.threat_model)
-    origin = "" if plan.features is None else f" {plan.features.origin}"
-    say(
-        f"{plan.method.name} with noise for epsilon {target:g} against {plan.threat_model}: {plan.rounds} rounds, "
-        f"{plan.clients} clients. Settings: {preset.found}.{origin}"
-    )
+def _say_origin(plan: Plan, request: RunRequest) -> None:
+    """Say where the settings that the user did not give come from."""
+    target = request.target_epsilon
+    if plan.tuned is not None:
+        say(f"Settings: {plan.tuned.found}.")
+    elif request.plan_file is None:
+        preset = preset_for(_loaded(request.data_dir, plan), plan.method, target, plan.threat_model)
+        origin = "" if plan.features is None else f" {plan.features.origin}"
+        say(f"Settings that you did not give: {preset.found}.{origin}")
 
 
 def _resume(request: RunRequest, options: Options) -> None:

@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 VERBS = {
     "run": "run.run",
+    "tune": "tune.tune",
     "attack": "attack.attack",
     "audit": "audit.audit",
     "account": "account.account",

@@ -1,6 +1,7 @@
 """How records are split among clients: the paper's label-sorted shards, IID, and Dirichlet class proportions."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from gradveil.errors import BadInput
 from gradveil.fields import settle
 
 _BLOCKS = 10
+_MANY, _PICKS = 20_000, 1_000
 
 
 class Partition(Protocol):
@@ -164,7 +166,7 @@ def _disjoint_pairs(pieces: Array, rng: np.random.Generator) -> Array:
         if not clash(*pairs[client]):
             continue
         a, b = pairs[client]
-        for other in rng.permutation(len(pairs)):
+        for other in _others(len(pairs), rng):
             # Two pairs can be matched anew in two ways.
             swaps = [(c, d) for c, d in (pairs[other], pairs[other, ::-1]) if not (clash(a, d) or clash(c, b))]
             if swaps:
@@ -174,6 +176,14 @@ def _disjoint_pairs(pieces: Array, rng: np.random.Generator) -> Array:
         else:
             return rng.permutation(np.arange(len(pieces)).reshape(2, -1).T)
     return pairs
+
+
+def _others(count: int, rng: np.random.Generator) -> Iterable[int]:
+    """Return clients to try an exchange with: all in random order, or picks where there are very many.
+
+    A permutation of all for every overlap would take time in proportion to the square of their number.
+    """
+    return rng.permutation(count) if count <= _MANY else (int(rng.integers(count)) for _ in range(_PICKS))
 
 
 def _counts(p: Array, size: int, room: Array, rng: np.random.Generator) -> Array:

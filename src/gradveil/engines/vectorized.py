@@ -4,7 +4,7 @@
 devices nor the chunk changes a bit of any update (`vmap` would).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gradveil.engines.cache import keep_compiled_programs
+from gradveil.engines.pool import Pool
 from gradveil.engines.serial import empty
 from gradveil.errors import BadInput
 from gradveil.federation import client
@@ -20,6 +21,8 @@ from gradveil.federation.client import ClientData
 from gradveil.federation.engine import Population
 from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
 from gradveil.federation.plan import Plan
+from gradveil.models.gradients import trained
+from gradveil.models.regression import SoftmaxRegression
 
 Array = np.ndarray[Any, Any]
 _AXIS = "devices"
@@ -55,7 +58,7 @@ class Vectorized:
         mesh = Mesh(np.array(devices), (_AXIS,))
         everywhere = NamedSharding(mesh, PartitionSpec())
         self._plan, self._population, self._mesh = plan, population, mesh
-        self._x, self._y = (jax.device_put(a, everywhere) for a in (population.x, population.y))
+        self._pool, self._y = Pool(population.x, everywhere), jax.device_put(population.y, everywhere)
         self._chunk = _chunk(plan.cohort, len(devices), execution.chunk) * len(devices)
 
     @property
@@ -66,19 +69,25 @@ class Vectorized:
     def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Train the cohort chunk by chunk; the last chunk is filled up with clients whose reports are dropped."""
         clients = np.sort(cohort)
+        spec = ClientSpec.of(self._plan, int(task.t))
         if not len(clients):
-            return Reports(clients, *empty(self._spec(task), task, self._population))
-        parts = [self._train_chunk(task, clients[i : i + self._chunk]) for i in range(0, len(clients), self._chunk)]
+            return Reports(clients, *empty(spec, task, self._population))
+        work = self._work(spec, task)
+        parts = [self._train_chunk(*work, clients[i : i + self._chunk]) for i in range(0, len(clients), self._chunk)]
         stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
         return Reports(clients, *stacked)
 
-    def _spec(self, task: RoundTask) -> ClientSpec:
-        return ClientSpec.of(self._plan, int(task.t))
+    def _work(self, spec: ClientSpec, task: RoundTask) -> tuple[ClientSpec, RoundTask, jax.Array]:
+        """Return what is compiled and done, and on what: after a preparation the rest of the model, on its features."""
+        model = spec.model
+        if spec.stage is not None or not isinstance(model, SoftmaxRegression) or not model.held:
+            return spec, task, self._pool.examples()
+        features = self._pool.features(model, task.params)
+        return replace(spec, model=model.rest), task._replace(params=trained(model, task.params)), features
 
-    def _train_chunk(self, task: RoundTask, clients: Array) -> Report:
+    def _train_chunk(self, spec: ClientSpec, task: RoundTask, x: jax.Array, clients: Array) -> Report:
         padded = np.resize(clients, self._chunk)
-        program = _program(self._spec(task), self._mesh)
-        report = program(task, self._x, self._y, self._population.shards[padded], padded)
+        report = _program(spec, self._mesh)(task, x, self._y, self._population.shards[padded], padded)
         real: Report = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(clients)], report)
         return real
 

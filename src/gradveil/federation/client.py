@@ -10,10 +10,10 @@ from gradveil import keys, tree
 from gradveil.data.dataset import readable
 from gradveil.data.sampling import BatchIndices
 from gradveil.federation.messages import ClientSpec, Report, RoundTask
-from gradveil.models.gradients import batch_gradient, joined, per_example_gradients, trained
+from gradveil.models.factors import gradient_sums, in_products, plain_gradient
+from gradveil.models.gradients import joined, per_example_gradients, trained
 from gradveil.models.regression import SoftmaxRegression
-from gradveil.privacy.sanitize import ClipMetrics, Crossing, cross
-from gradveil.privacy.sums import cross_sum, needs_no_units
+from gradveil.privacy.sanitize import ClipMetrics, Crossing, Sums, cross, cross_sum, needs_no_units
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
@@ -134,13 +134,24 @@ def lot_of(spec: ClientSpec, params: Tree, x: Array, y: Array) -> Tree:
     return per_example_gradients(spec.model, params, x, y)
 
 
+def _sums(spec: ClientSpec, params: Tree, x: Array, y: Array, mask: Array) -> Sums | None:
+    """Return the sums of a round's units, none or few of which are made at a time; None if the model knows no way."""
+    if isinstance(spec.model, SoftmaxRegression):
+        norms, summed = spec.model.sums(params, x, y, spec.stage)
+        return lambda weigh: (norms, summed(weigh(norms, mask)))
+    return partial(gradient_sums, spec.model, params, x, y, mask) if in_products(spec.model) else None
+
+
 def _cross_sum(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree, batch: _Batch) -> Crossing:
-    """Let the units of a linear model cross the example surface as one sum; the result is that of the lot."""
-    if not isinstance(spec.model, SoftmaxRegression):
-        raise TypeError(f"{spec.model}: only a linear model sums its units without making them")
-    norms, summed = spec.model.sums(params, *_examples(data, batch), spec.stage)
-    sigma = _own(spec, task.sigmas[batch.step])
-    return cross_sum(spec.method(task), norms, summed, spec.batch, sigma, task.clip_state, batch.key)
+    """Let the units of a batch cross the example surface, as one sum where nothing needs the units themselves.
+
+    The result is that of the lot, up to rounding.
+    """
+    method, mask = spec.method(task), batch.mask
+    sums = _sums(spec, params, *_examples(data, batch), mask) if needs_no_units(method) else None
+    if sums is None:
+        return _cross_examples(spec, task, data, params, batch)
+    return cross_sum(method, sums, mask, spec.batch, _own(spec, task.sigmas[batch.step]), task.clip_state, batch.key)
 
 
 def _own(spec: ClientSpec, sigma: Array) -> Array:
@@ -152,10 +163,9 @@ def _descend(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progre
     """Take one step; where the method does not act on examples, one gradient of the batch is enough and cheaper."""
     method = spec.method(task)
     if not method.acts(Surface.EXAMPLE):
-        gradient = batch_gradient(spec.model, before.params, *_examples(data, batch), batch.mask / spec.batch)
+        gradient = plain_gradient(spec.model, before.params, *_examples(data, batch), batch.mask / spec.batch)
         return before._replace(params=_moved(spec, before.params, gradient, -task.learning_rate))
-    linear = isinstance(spec.model, SoftmaxRegression) and spec.sampling.fixed_size and needs_no_units(method)
-    crossing = (_cross_sum if linear else _cross_examples)(spec, task, data, before.params, batch)
+    crossing = _cross_sum(spec, task, data, before.params, batch)
     first_only = jnp.where(batch.step == 0, 1.0, 0.0) if method.clip.once_a_round else 1.0
     return Progress(
         _moved(spec, before.params, crossing.used, -task.learning_rate),

@@ -11,6 +11,7 @@ from scipy.stats import beta
 from gradveil.data.dataset import Split, readable
 from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Model
+from gradveil.models.regression import SoftmaxRegression
 from gradveil.tree import Array, Tree, layer_norms
 
 CHUNK = 250
@@ -55,7 +56,8 @@ def _chunk(split: Split, start: int) -> tuple[Any, Any]:
 @partial(jax.jit, static_argnums=0)
 def _score_chunk(model: Model, params: Tree, x: Array, y: Array) -> tuple[Array, Array]:
     real = y >= 0
-    logits = jax.lax.map(partial(model.apply, params), readable(x), batch_size=BLOCK)
+    block = CHUNK if isinstance(model, SoftmaxRegression) else BLOCK  # a whitening matrix is read once a block
+    logits = jax.lax.map(partial(model.apply, params), readable(x), batch_size=block)
     losses = jax.nn.logsumexp(logits, axis=1) - jnp.take_along_axis(logits, jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
     return jnp.sum((jnp.argmax(logits, axis=1) == y) & real), jnp.sum(losses * real)
 

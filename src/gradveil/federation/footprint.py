@@ -9,7 +9,10 @@ import jax
 from gradveil import keys
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput
+from gradveil.federation.ledger import numbers_noised, shape_read
 from gradveil.federation.plan import Plan
+from gradveil.models.regression import SoftmaxRegression
+from gradveil.privacy.sanitize import needs_no_units
 from gradveil.surface import Surface
 
 _CGROUPS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -21,15 +24,18 @@ def needed(plan: Plan, dataset: Dataset) -> dict[str, int]:
     """Return the bytes that training needs at least, by what takes them: a lower bound, not an estimate.
 
     P parameters: W(t), its successor and the gradient; K updates, once as they come and once stacked; B gradients of
-    single examples where the method needs them; the shards, int32 [N, |D_i|], and their shuffled copy.
+    single examples where the method needs them and the model cannot sum them unmade; the shards, int32 [N, |D_i|], and
+    their shuffled copy. Data whose features are not extracted yet are counted as they are.
     """
-    shape, classes = dataset.shape, len(dataset.classes)
+    shape, classes = shape_read(plan, dataset.shape) or dataset.shape, len(dataset.classes)
     shapes = jax.eval_shape(lambda: plan.model.init(keys.root(0), shape, classes))
     parameters = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
-    per_example = plan.method.acts(Surface.EXAMPLE)
+    sent = max(numbers_noised(plan, shape, classes)) or parameters
+    summed = isinstance(plan.model, SoftmaxRegression) and plan.sampling.fixed_size and needs_no_units(plan.method)
+    per_example = plan.method.acts(Surface.EXAMPLE) and not summed
     return {
         f"a model of {parameters} parameters": 3 * WORD * parameters,
-        f"the updates of cohort = {plan.cohort} clients": 2 * WORD * parameters * plan.cohort,
+        f"the updates of cohort = {plan.cohort} clients": 2 * WORD * sent * plan.cohort,
         f"gradients of batch = {plan.batch} examples": WORD * parameters * plan.batch if per_example else 0,
         f"clients x client_size = {plan.clients} x {plan.client_size}": 2 * WORD * plan.clients * plan.client_size,
         f"rounds x local_steps = {plan.rounds} x {plan.local_steps}": 8 * plan.rounds * plan.local_steps,

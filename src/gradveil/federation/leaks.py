@@ -2,7 +2,8 @@
 
 A surface has views. `released` is what the method releases there, as the paper attacks it; `arriving` (server) and
 `in_memory` (example) are stronger: the updates before the server adds noise, and the gradients in a client before
-their sum is noised.
+their sum is noised. `aggregate` (server) is weaker: only the sum over the clients of a round (see `sum_leaks`).
+`model` is no reading of a round but the trained model, in which membership leaves its traces.
 """
 
 import math
@@ -23,7 +24,7 @@ from gradveil.federation.ledger import releases
 from gradveil.federation.messages import ClientSpec, RoundTask, task_for
 from gradveil.federation.plan import Plan
 from gradveil.federation.server import State
-from gradveil.keys import Keys
+from gradveil.keys import Key, Keys
 from gradveil.models.gradients import trained
 from gradveil.privacy.clip import NormStats
 from gradveil.privacy.draw import Draw
@@ -32,8 +33,9 @@ from gradveil.surface import Surface
 from gradveil.tree import Tree
 
 Host = np.ndarray[Any, Any]
+AGGREGATE, MODEL = "aggregate", "model"
 VIEWS = {
-    Surface.SERVER: ("released", "arriving"),
+    Surface.SERVER: ("released", "arriving", AGGREGATE, MODEL),
     Surface.UPDATE: ("released",),
     Surface.EXAMPLE: ("released", "in_memory"),
 }
@@ -49,7 +51,7 @@ class Tap:
 
     def __post_init__(self) -> None:
         if self.view not in VIEWS[self.surface]:
-            views = " or ".join(VIEWS[self.surface])
+            views = " or ".join(", ".join(VIEWS[self.surface]).rsplit(", ", 1))
             raise BadInput(f"view = {self.view!r}: must be {views} at surface {int(self.surface)}")
         if self.single and self.surface is not Surface.EXAMPLE:
             raise BadInput("batch = 1: gradients of single examples are read at surface 2 only")
@@ -90,21 +92,35 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
 
     After the last round of a plan, one more round with the last noise scale is read.
     """
+    task, data = gradient_task(plan, state, round_key(state, roots)), client_data(population, number)
+    spec = ClientSpec.of(plan)
+    if tap.surface is Surface.EXAMPLE:
+        params, gradient, rows = _at_example(spec, task, data, step, tap)
+    else:
+        params, gradient, rows = _at_update(spec, task, data, tap)
+    std = noise(plan, int(task.t), tap, trained(plan.model, params), state.clip_state, step)
+    return Read(params, state.clip_state, gradient, std, rows)
+
+
+def round_key(state: State, roots: Keys) -> Key:
+    """Return the private key of the round after a state."""
+    return keys.named(roots.private, "round", state.round)
+
+
+def gradient_task(plan: Plan, state: State, key: Key) -> RoundTask:
+    """Return the task of the round after a state; BadInput if that is a preparation, which shows no gradient."""
     t = min(state.round, plan.rounds - 1)
     if (stage := plan.stage(t)) is not None:
         raise BadInput(
             f"round = {t}: releases the noised {stage.name} of the features and no gradient; the first round with "
             f"gradients is {len(plan.preparation)}"
         )
-    task = task_for(plan, t, state.params, state.clip_state, keys.named(roots.private, "round", state.round))
-    data = ClientData(*map(jnp.asarray, (population.x, population.y, population.shards[number], np.int32(number))))
-    spec = ClientSpec.of(plan)
-    if tap.surface is Surface.EXAMPLE:
-        params, gradient, rows = _at_example(spec, task, data, step, tap)
-    else:
-        params, gradient, rows = _at_update(spec, task, data, tap)
-    std = noise(plan, t, tap, trained(plan.model, params), state.clip_state, step)
-    return Read(params, state.clip_state, gradient, std, rows)
+    return task_for(plan, t, state.params, state.clip_state, key)
+
+
+def client_data(population: Population, number: int) -> ClientData:
+    """Return what a client holds."""
+    return ClientData(*map(jnp.asarray, (population.x, population.y, population.shards[number], np.int32(number))))
 
 
 _train = partial(jax.jit, static_argnums=0)(client.train)
@@ -127,14 +143,19 @@ def _at_example(spec: ClientSpec, task: RoundTask, data: ClientData, step: int, 
     return before.params, jax.tree.map(lambda a: jnp.sum(a[: len(rows)], axis=0) / spec.batch, lot), rows
 
 
+def sent(spec: ClientSpec, task: RoundTask, data: ClientData) -> tuple[Tree, Host]:
+    """Return the update that a client sends, and the rows of its examples in the order of their use."""
+    rows = np.concatenate([_rows(spec, task, data, step) for step in range(spec.steps)])
+    return _train(spec, task, data).update, rows
+
+
 def _at_update(spec: ClientSpec, task: RoundTask, data: ClientData, tap: Tap) -> _Look:
-    update = _train(spec, task, data).update
+    update, rows = sent(spec, task, data)
     if tap.surface is Surface.SERVER and tap.view == "released":
         # The paper noises every update as it arrives: a lot of one, noised by sigma S.
         method, key = spec.method(task), keys.named(task.key, "server", data.client)
         lot = tree.lot_of_one(update)
         update = cross(Surface.SERVER, method, lot, jnp.ones(1), 1, task.sigmas[0], task.clip_state, key).used
-    rows = np.concatenate([_rows(spec, task, data, step) for step in range(spec.steps)])
     return task.params, as_gradient(update, float(task.learning_rate), spec.steps), rows
 
 
@@ -151,7 +172,7 @@ def noise(plan: Plan, t: int, tap: Tap, params: Tree, clip_state: Tree, step: in
     Noise of L local steps adds up in an update to sqrt(sum_l std_l^2) / L in the units of their mean gradient; that
     later steps start from noised parameters is left out.
     """
-    std = _scalar_noise(plan, t, tap, step) * _public_sensitivity(plan, clip_state)
+    std = _scalar_noise(plan, t, tap, step) * _pooling(plan, tap) * _public_sensitivity(plan, clip_state)
     std = std if _adds_noise(plan, tap) else 0.0
     if std == 0 or math.isnan(std):
         return jax.tree.map(lambda a: np.float32(std), params)
@@ -164,7 +185,15 @@ def _adds_noise(plan: Plan, tap: Tap) -> bool:
     """Whether the method's noise is on what is read: it acts at the tap's surface or nearer to the data."""
     if plan.method.noise.silent or plan.method.idle or tap.view == "in_memory":
         return False
-    return plan.method.surface > tap.surface or (plan.method.surface is tap.surface and tap.view == "released")
+    return plan.method.surface > tap.surface or (plan.method.surface is tap.surface and tap.view != "arriving")
+
+
+def _pooling(plan: Plan, tap: Tap) -> float:
+    """Return the noise on the mean of H updates over that on one: 1 / sqrt(H) where each has noise of its own."""
+    if tap.view != AGGREGATE:
+        return 1.0
+    own = plan.method.surface is not Surface.SERVER
+    return 1 / math.sqrt(plan.honest) if own else plan.method.draw.std_factor(plan.honest)
 
 
 def _scalar_noise(plan: Plan, t: int, tap: Tap, step: int) -> float:
@@ -196,14 +225,20 @@ def gaussian_mu(plan: Plan, t: int, tap: Tap, layers: int) -> float | None:
 
     mu = 1 / z for the noise multiplier z of the round's Release, of a lot of one where single units are read; times
     sqrt(touches) where the L steps of an update are read together, each as noisy as the least noisy of them, since an
-    example may be in any. None where nothing is noised or nothing public bounds the ratio of unit and noise.
+    example may be in any. In a sum over H clients the noise of each adds up, so mu is sqrt(H) times smaller, but not
+    for examples of several local steps: later ones start from noised parameters. None where nothing is noised or
+    nothing public bounds the ratio of unit and noise.
     """
     release, *_ = releases(plan, t, layers, copies=1)
-    if not _adds_noise(plan, tap) or release.data_dependent:
+    if not _adds_noise(plan, tap) or release.data_dependent or tap.view == MODEL:
         return None
     example = plan.method.surface is Surface.EXAMPLE
-    alone = tap.single or not example
-    z = replace(release, expected=1.0 if alone else float(plan.batch)).noise_multipliers
+    lot = plan.batch if example and not tap.single else 1
+    if tap.view == AGGREGATE and plan.method.surface is Surface.SERVER:
+        lot = plan.honest
+    z = replace(release, expected=float(lot)).noise_multipliers
     together = example and tap.surface is not Surface.EXAMPLE
     smallest, times = (min(z), release.touches) if together else (z[0], 1)
+    if tap.view == AGGREGATE and plan.method.surface is not Surface.SERVER and not (example and plan.local_steps > 1):
+        smallest *= math.sqrt(plan.honest)
     return math.sqrt(times) / smallest if smallest > 0 else None

@@ -1,10 +1,12 @@
 """The translation of plans for the accountants: what each round releases."""
 
 import math
+from dataclasses import replace
 
 import jax
 
-from gradveil.accounting.release import Release
+from gradveil.accounting.release import TRIAL, Release
+from gradveil.accounting.selection import most_trials
 from gradveil.data.sampling import Allocation, FixedPass
 from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
@@ -28,10 +30,37 @@ def shape_of(plan: Plan, shape: tuple[int, ...], classes: int) -> Tree:
     return jax.eval_shape(lambda: trained(plan.model, plan.model.init(jax.random.key(0), shape, classes)))
 
 
-def releases(plan: Plan, t: int, layers: int, copies: int, replies: int | None = None) -> tuple[Release, ...]:
+def shape_read(plan: Plan, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape of an example as the model reads it; None where features are as long as their blocks make them.
+
+    shape: of an example, before or after the plan's features.
+    """
+    if plan.features is None:
+        return shape
+    return None if plan.features.k is None else (plan.features.k,)
+
+
+def numbers_noised(plan: Plan, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
+    """Count the numbers that a client noises in each preparation round and then in a local step of every other.
+
+    shape: of an example, before or after the plan's features. 0 where features of unknown length take its place.
+    """
+    stages, read = plan.preparation, shape_read(plan, shape)
+    if read is None:
+        return (0,) * (len(stages) + 1)
+    leaves = jax.tree.leaves(shape_of(plan, read, classes))
+    clip = plan.method.clip
+    slots = clip.slots * (len(leaves) if clip.per_layer else 1) if isinstance(clip, Slack) else 0
+    return (*(s.length(math.prod(read)) for s in stages), sum(math.prod(leaf.shape) for leaf in leaves) + slots)
+
+
+def releases(
+    plan: Plan, t: int, layers: int, copies: int, replies: int | None = None, numbers: tuple[int, ...] = (0,)
+) -> tuple[Release, ...]:
     """Return what round t releases: the noised sums, and the noised count of a quantile clip.
 
     replies: the least number of clients that reply, where clients can fail to; the whole cohort by default.
+    numbers: as `numbers_noised` counts them; (0,) where that is not known.
     """
     cohort, method, stage = plan.cohort if replies is None else replies, plan.method_at(t), plan.stage(t)
     example = method.surface is Surface.EXAMPLE
@@ -63,8 +92,31 @@ def releases(plan: Plan, t: int, layers: int, copies: int, replies: int | None =
         # AdaClip learns from the square of every client's update, which their sum does not show; of others who knows.
         sum_only=isinstance(plan.method.clip, Unclipped | PerLayer | Flat | OwnNorm | Quantile | Slack),
         stage="gradient" if stage is None else stage.name,
+        numbers=numbers[min(t, len(numbers) - 1)],
     )
     return (main, *_count(method, main))
+
+
+def releases_of_trials(plan: Plan, layers: int, copies: int) -> tuple[Release, ...]:
+    """Return what the trials released that chose the plan's settings: a sum each, as many as there may be."""
+    tuned = plan.tuned
+    if tuned is None or tuned.sigma is None or tuned.clients is None or tuned.honest is None:
+        return ()
+    like, *_ = releases(plan, len(plan.preparation), layers, copies)
+    one = replace(
+        like,
+        round=-1,
+        sigmas=(tuned.sigma,),
+        ratio=1.0,
+        layers=1,
+        draw="sum",
+        share=False,
+        cohort=tuned.clients,
+        honest=tuned.honest,
+        sum_only=True,
+        stage=TRIAL,
+    )
+    return (one,) * (most_trials(tuned.trials) if tuned.hidden else tuned.trials)
 
 
 def _honest(plan: Plan, cohort: int) -> int:

@@ -12,6 +12,7 @@ from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
 from gradveil.errors import BadInput, quoted
 from gradveil.federation.server_side import ServerSide
+from gradveil.federation.tuned import Tuned
 from gradveil.fields import real, settle, whole
 from gradveil.keys import LARGEST_SEED
 from gradveil.models.features.description import Features
@@ -67,7 +68,7 @@ class Plan:
     before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
     repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
-    model reads in place of the examples.
+    model reads in place of the examples. `tuned` says where the settings were found, and what that has cost.
     """
 
     dataset: str
@@ -95,6 +96,7 @@ class Plan:
     minimum_cohort: int | None = None
     server_side: ServerSide | None = None
     features: Features | None = None
+    tuned: Tuned | None = None
 
     def __post_init__(self) -> None:
         settle(self)
@@ -111,6 +113,7 @@ class Plan:
         self._check_draw()
         self._check_share()
         self._check_preparation()
+        self._check_tuned()
         self.sigmas()
 
     def _check_size(self) -> None:
@@ -171,6 +174,17 @@ class Plan:
             raise BadInput(
                 "model: its preparation needs a method that noises examples, one local step and whole batches; "
                 f"not {self.method.name}, {self.local_steps} and {self.sampling.name}"
+            )
+
+    def _check_tuned(self) -> None:
+        """Refuse to count trials beside releases of another kind: theirs were noised sums over whole clients."""
+        if self.tuned is None or not self.tuned.trials:
+            return
+        everyone = self.cohort == self.clients and isinstance(self.sampling, Whole)
+        if self.method.surface is not Surface.EXAMPLE or self.local_steps > 1 or not everyone:
+            raise BadInput(
+                f"tuned.trials = {self.tuned.trials}: trials on the same records are counted only where all clients "
+                f"send one noised sum over their whole data a round, as in fed-sum; not for {self.method.name}"
             )
 
     @property

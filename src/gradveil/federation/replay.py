@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from gradveil import tree
-from gradveil.federation.leaks import Tap, as_gradient
+from gradveil.federation.leaks import AGGREGATE, Tap, as_gradient
 from gradveil.federation.messages import ClientSpec
 from gradveil.federation.plan import Plan
 from gradveil.models.gradients import batch_gradient, joined, per_example_gradients, trained
@@ -48,6 +48,48 @@ class Replay:
         sigmas = sigmas / jnp.sqrt(self.spec.honest) if method.share else sigmas
         if self.tap.surface is Surface.EXAMPLE:
             return self._example(method, params, clip_state, sigmas[0], x, y)
+        if self.tap.view == AGGREGATE:
+            return self._as_gradient(self._mean_update(method, params, clip_state, sigmas, x, y))
+        update = self._update(method, params, clip_state, sigmas, x, y)
+        if self.tap.surface is Surface.SERVER and self.tap.view == "released":
+            update = _through(Surface.SERVER, method, update, sigmas[0], clip_state)
+        return self._as_gradient(update)
+
+    def _mean_update(
+        self, method: TracedMethod, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array
+    ) -> ReleaseLaw:
+        """Return the law of the mean over H clients, of examples [L H B] step by step, as the server releases it.
+
+        Coordinates that each client held back at random are a part of the noise: mean and variance are right.
+        """
+        clients = self.spec.honest
+
+        def of_client(held: tuple[Array, Array]) -> tuple[Tree, Tree]:
+            own = self._update(method, params, clip_state, sigmas, *held)
+            return own.mean, own.variance
+
+        means, variances = jax.lax.map(of_client, (self.by_client(x, clients), self.by_client(y, clients)))
+        if method.acts(Surface.SERVER):
+            return release_law(method, means, jnp.ones(clients), clients, sigmas[0], clip_state)
+        std = jax.tree.map(lambda v: jnp.sqrt(jnp.sum(v, axis=0)) / clients, variances)
+        return ReleaseLaw(jax.tree.map(lambda m: jnp.mean(m, axis=0), means), None, None, std)
+
+    def by_client(self, a: Array, clients: int) -> Array:
+        """Return what each client holds, [L H B, ...] step by step -> [H, L B, ...].
+
+        Fewer examples than there are places are filled up with padding: zeros, and labels below 0.
+        """
+        steps = self.spec.steps
+        spare = -a.shape[0] % (steps * clients)
+        if spare:
+            a = jnp.concatenate([a, jnp.full((spare, *a.shape[1:]), -1 if a.ndim == 1 else 0, a.dtype)])
+        whose = a.reshape(steps, clients, a.shape[0] // (steps * clients), *a.shape[1:])
+        return jnp.swapaxes(whose, 0, 1).reshape(clients, a.shape[0] // clients, *a.shape[1:])
+
+    def _update(
+        self, method: TracedMethod, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array
+    ) -> ReleaseLaw:
+        """Return the law of the update that one client sends, of examples [L B]."""
         steps, start = self.spec.steps, trained(self.spec.model, params)
         lots = jax.tree.map(lambda a: a.reshape(steps, a.shape[0] // steps, *a.shape[1:]), (x, y))
 
@@ -59,10 +101,7 @@ class Replay:
         after, variances = jax.lax.scan(step, start, (sigmas, lots))
         std = jax.tree.map(lambda v: self.learning_rate * jnp.sqrt(jnp.sum(v, axis=0)), variances)
         update = ReleaseLaw(tree.subtract(after, start), None, None, std)
-        update = _through(Surface.UPDATE, method, update, sigmas[0], clip_state)
-        if self.tap.surface is Surface.SERVER and self.tap.view == "released":
-            update = _through(Surface.SERVER, method, update, sigmas[0], clip_state)
-        return self._as_gradient(update)
+        return _through(Surface.UPDATE, method, update, sigmas[0], clip_state)
 
     def _example(
         self, method: TracedMethod, params: Tree, clip_state: Tree, sigma: Array, x: Array, y: Array

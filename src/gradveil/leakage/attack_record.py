@@ -3,12 +3,13 @@
 A JSON Schema is in docs/schemas.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gradveil import codec
 from gradveil.attacks.score import VictimScore
 from gradveil.errors import BadInput
+from gradveil.leakage.membership_record import MembershipRecord
 from gradveil.surface import Surface
 
 Verdict = Literal["leaks", "nothing-found", "too-few-victims"]
@@ -57,10 +58,13 @@ class AttackRecord:
     """One attack: what was attacked and how, means over its victims, and each victim.
 
     surface: 0 the server, 1 the client's update, 2 during local training. round: rounds done before the reading.
-    gain: prior_rmse - mean_rmse, with its 95 % interval gain_ci, null for one victim. verdict: whether the attack found
-    a leak, by gain and identification. resilient: whether it found nothing. identification: share of guesses whose
-    nearest of 1000 records is the truth. labels: label accuracy by rule of inference, null where a rule cannot be
-    applied. settings_sha256: names the very same attack.
+    not_fitted: victims whose reading the attack did not fit, so that its guess says nothing. gain: prior_rmse -
+    mean_rmse over the others, with its 95 % interval gain_ci, null for fewer than two of them; over all where none was
+    fitted. verdict: whether the attack found a leak, by gain and identification. resilient: whether it found nothing.
+    identification: share of guesses whose nearest of 1000 records is the truth. labels: label accuracy by rule of
+    inference, null where a rule cannot be applied. settings_sha256: names the very same attack. cohort: the clients
+    that one reading is of; `batch` counts the examples of all of them. membership: of the attack of that name, which
+    rebuilds nothing: its errors are those of a guess that reads no gradient.
     """
 
     dataset: str
@@ -103,10 +107,13 @@ class AttackRecord:
     feature_accuracy: float | None
     feature_baseline: float | None
     diverged: int
+    not_fitted: int = 0
     per_victim: tuple[VictimScore, ...]
     labels: dict[str, float | None]
     candidates: tuple[CandidateRecord, ...]
     seconds: float
+    cohort: int = 1
+    membership: MembershipRecord | None = field(default=None, metadata=codec.OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.surface not in list(Surface):

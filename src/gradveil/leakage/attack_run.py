@@ -12,19 +12,23 @@ from gradveil import codec
 from gradveil.attacks.attack import Attack, Reconstruction, mount
 from gradveil.attacks.labels import INFERENCES
 from gradveil.attacks.leak import Column, Law, Leak, Public, Reading, Stage
+from gradveil.attacks.membership import Membership
 from gradveil.attacks.metrics import overlap
 from gradveil.attacks.score import RULES, Truth, VictimScore, judge, summary
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
 from gradveil.federation import leaks
-from gradveil.federation.leaks import Read, Tap
+from gradveil.federation.leaks import AGGREGATE, MODEL, Read, Tap
+from gradveil.federation.redraw import Redraw
 from gradveil.federation.replay import Replay
 from gradveil.leakage.attack_record import AttackRecord, AttackSettings
 from gradveil.leakage.identification import identification
+from gradveil.leakage.membership_record import MembershipRecord
+from gradveil.leakage.membership_trials import from_model, from_readings
 from gradveil.leakage.scenes import Scene
 from gradveil.leakage.verdict import finds_nearest, verdict
 from gradveil.privacy.method import Method
-from gradveil.privacy.prune import Keep
+from gradveil.privacy.prune import Keep, Smallest
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
@@ -33,9 +37,14 @@ PUBLIC = 5000
 
 def public_half(dataset: Dataset) -> Public:
     """Return every other example of the split held out for choices, or of the test split: never a client's record."""
+    return Public(*_every_other(dataset, 0))
+
+
+def _every_other(dataset: Dataset, first: int) -> tuple[Any, Any]:
+    """Return examples of the split held out for choices, or of the test split, that no client holds."""
     split = dataset.validation if dataset.validation is not None else dataset.test
-    rows = np.arange(0, len(split), 2)[:PUBLIC]
-    return Public(readable(split.x[rows]), split.y[rows])
+    rows = np.arange(first, len(split), 2)[:PUBLIC]
+    return readable(split.x[rows]), split.y[rows]
 
 
 def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
@@ -65,7 +74,7 @@ def stage_of(scene: Scene, read: Read) -> Stage:
         classes=len(dataset.classes),
         surface=tap.surface,
         view=tap.view,
-        batch=1 if single else plan.batch,
+        batch=1 if single else plan.batch * scene.clients,
         steps=1 if tap.surface is Surface.EXAMPLE else plan.local_steps,
         replay=Replay.of(plan, tap),
         sparse=_prunes(plan.method, tap),
@@ -74,6 +83,7 @@ def stage_of(scene: Scene, read: Read) -> Stage:
         law=KnownMechanism(Replay.of(plan, tap)),
         exact=not _approximate(scene),
         own_scale=any(bool(np.isnan(std).any()) for std in jax.tree.leaves(read.std)),
+        draw=Redraw(Replay.of(plan, tap)),
     )
 
 
@@ -90,13 +100,20 @@ class KnownMechanism:
 
 def _prunes(method: Method, tap: Tap) -> bool:
     """Whether coordinates of what is read were held back: at the tap's surface or nearer to the data."""
+    if tap.view == AGGREGATE:  # what one client held back another sent
+        return False
     nearer = method.surface > tap.surface or (method.surface is tap.surface and tap.view == "released")
     return nearer and not isinstance(method.prune, Keep)
 
 
 def _approximate(scene: Scene) -> bool:
-    """Whether later local steps start from parameters that earlier steps noised, which the law leaves out."""
+    """Whether later local steps start from parameters that earlier steps noised, which the law leaves out.
+
+    Or whether coordinates that clients held back at random are summed, whose law is more than a mean and a variance.
+    """
     method, several = scene.plan.method, scene.tap.surface is not Surface.EXAMPLE and scene.plan.local_steps > 1
+    if scene.tap.view == AGGREGATE and not isinstance(method.prune, Keep | Smallest):
+        return True
     return several and method.acts(Surface.EXAMPLE) and not method.noise.silent
 
 
@@ -134,22 +151,19 @@ def attack(
 
     identify: also try every rule for labels and candidate identification, which read the same leaks on their own.
     """
-    if victims < 1:
-        raise BadInput(f"victims = {victims}: must be at least 1")
     began = time.perf_counter()
     public = public_half(scene.dataset)
-    held = [(c, *leak_of(scene, int(c), public)) for c in scene.victims(victims, seed)]
-    held = [(client, leak, truth) for client, leak, truth in held if len(truth.y)]
-    if not held:
-        raise BadInput("victims: every batch drawn was empty, so there is nothing to attack")
-    clients, caught, truths = map(list, zip(*held, strict=True))
-    founds = mount(attack, caught, seed, done, cores)
+    clients, caught, truths = _caught(scene, attack, victims, seed, public)
+    infers = isinstance(attack, Membership)
+    founds = mount(attack, caught, seed, (lambda victim: None) if infers else done, cores)
     verdicts = [judge(f, t, k, RULES[rule]) for f, t, k in zip(founds, truths, caught, strict=True)]
     verdicts = [replace(one, client=int(client)) for one, client in zip(verdicts, clients, strict=True)]
     found = summary(verdicts) | {"per_victim": tuple(verdicts)}
+    told = _membership(scene, attack, caught, truths, seed, done) if isinstance(attack, Membership) else None
+    identify = identify and not infers
     candidates = identification(caught, truths, seed) if identify else ()
-    near = finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
-    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near)
+    near = not infers and finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
+    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near, found["not_fitted"], told)
     record = AttackRecord(
         **_facts(scene, attack, settings_of(scene, attack, rule, seed, len(caught))),
         **found,
@@ -158,8 +172,39 @@ def attack(
         labels=label_rules(caught, truths) if identify else {},
         candidates=candidates,
         seconds=time.perf_counter() - began,
+        membership=told,
     )
     return Outcome(record, clients, caught, truths, founds, verdicts)
+
+
+def _caught(
+    scene: Scene, attack: Attack, victims: int, seed: int, public: Public
+) -> tuple[list[int], list[Leak], list[Truth]]:
+    """Read some victims; return their numbers, what the adversary holds of each, and the truth."""
+    if victims < 1:
+        raise BadInput(f"victims = {victims}: must be at least 1")
+    if scene.tap.view == MODEL and not isinstance(attack, Membership):
+        raise BadInput(f"view = 'model': the attack {attack.name} reads gradients; the model is read by membership")
+    held = [(int(c), *leak_of(scene, int(c), public)) for c in scene.victims(victims, seed)]
+    held = [(client, leak, truth) for client, leak, truth in held if len(truth.y)]
+    if not held:
+        raise BadInput("victims: every batch drawn was empty, so there is nothing to attack")
+    clients, caught, truths = map(list, zip(*held, strict=True))
+    return clients, caught, truths
+
+
+def _membership(
+    scene: Scene, attack: Membership, caught: list[Leak], truths: list[Truth], seed: int, done: Callable[[int], None]
+) -> MembershipRecord:
+    """Tell members from others, by their readings or by the trained model."""
+    if scene.tap.view != MODEL:
+        by_client = scene.plan.method.surface is not Surface.EXAMPLE
+        return from_readings(attack, caught, truths, by_client, seed, done)
+    held_out = Truth(*_every_other(scene.dataset, 1))
+    told = from_model(attack, caught, truths, held_out, scene.guarantees, seed)
+    for victim in range(len(caught)):
+        done(victim)
+    return told
 
 
 def _facts(scene: Scene, attack: Attack, settings: AttackSettings) -> dict[str, Any]:
@@ -174,8 +219,9 @@ def _facts(scene: Scene, attack: Attack, settings: AttackSettings) -> dict[str, 
         "setting": scene.setting,
         "network": type(plan.model).__name__,
         "round": scene.round,
-        "batch": 1 if scene.tap.single else plan.batch,
+        "batch": 1 if scene.tap.single else plan.batch * scene.clients,
         "local_steps": 1 if scene.tap.surface is Surface.EXAMPLE else plan.local_steps,
+        "cohort": scene.clients,
         "readings": scene.readings,
         "told_labels": scene.told_labels,
         "sigma": float(plan.sigmas()[min(scene.round, plan.rounds - 1), 0]),

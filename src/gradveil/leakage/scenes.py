@@ -6,29 +6,36 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
+from gradveil import keys
 from gradveil.data.dataset import Dataset
-from gradveil.data.sampling import FixedPass
+from gradveil.data.sampling import FixedPass, Whole
 from gradveil.engines.cache import keep_compiled_programs
 from gradveil.errors import BadInput
 from gradveil.federation import leaks, server
 from gradveil.federation.engine import Population
-from gradveil.federation.leaks import Read, Tap
+from gradveil.federation.leaks import AGGREGATE, MODEL, Read, Tap
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.plan_data import data_for
 from gradveil.federation.rounds import cohort_of
 from gradveil.federation.server import State
+from gradveil.federation.sum_leaks import read_sum, refuse_unless_fixed
 from gradveil.fields import whole
 from gradveil.keys import Keys
+from gradveil.models.gradients import trained
 from gradveil.models.networks import AttackNet, Mlp, Model
 from gradveil.runs import recording, store
+from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 
 Array = np.ndarray[Any, Any]
 MOST_READINGS = 10_000
 USUAL_VICTIMS = 10
+MOST_CLIENTS = 1000
+"""Of a fresh network under a method that reads all a client holds: they hold few, so that there are many to attack."""
 PAPER_BATCH = {Surface.SERVER: 3, Surface.UPDATE: 3, Surface.EXAMPLE: 1}
 
 
@@ -36,8 +43,10 @@ PAPER_BATCH = {Surface.SERVER: 3, Surface.UPDATE: 3, Surface.EXAMPLE: 1}
 class Scene:
     """A plan as it is attacked, its data, the tap, who can be read, and how: read(client, r) is the r-th reading.
 
-    round: rounds done before the first reading, rounds: before each. readings: how often the same examples are read.
-    told_labels: whether the adversary is told the labels, as some papers assume.
+    In the view `aggregate` cohorts are read in place of clients; a run has one in a round. round: rounds done before
+    the first reading, rounds: before each. readings: how often the same examples are read.
+    told_labels: whether the adversary is told the labels, as some papers assume. guarantees: of a finished run whose
+    model is read.
     """
 
     plan: Plan
@@ -50,6 +59,7 @@ class Scene:
     rounds: tuple[int, ...] = (0,)
     readings: int = 1
     told_labels: bool = False
+    guarantees: tuple[GuaranteeRecord, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -57,11 +67,17 @@ class Scene:
         if self.trained:
             return "as trained"
         same = self.plan.local_steps == 1 and self.plan.batch == PAPER_BATCH[self.tap.surface] and self.readings == 1
+        same = same and self.tap.view != AGGREGATE
         return "as the paper" if same and self.plan.model == AttackNet() else "fresh network"
 
+    @property
+    def clients(self) -> int:
+        """How many clients a reading is of: one, or the H of a cohort."""
+        return self.plan.honest if self.tap.view == AGGREGATE else 1
+
     def sigmas(self, r: int) -> Array:
-        """Return the noise of the r-th reading in units of S, float32 [L]; on a fresh network it is round r's."""
-        t = self.rounds[r] if self.trained else r
+        """Return the noise of the r-th reading in units of S, float32 [L]; a fresh network is in its first rounds."""
+        t = self.rounds[r] if self.trained else self.round + r
         scales: Array = self.plan.sigmas()[min(t, self.plan.rounds - 1)].astype(np.float32)
         return scales
 
@@ -90,23 +106,29 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
     """Set the paper's scene: an untrained network, the first local iteration, every client there to be read.
 
     Repeated readings are of the same examples at the same parameters, each with fresh noise. planted: the parameters
-    that a malicious server sends instead of freshly drawn ones.
+    that a malicious server sends instead of freshly drawn ones. Preparation rounds are taken as done without effect.
     """
+    if tap.view == MODEL:
+        raise BadInput("view = 'model': needs a run folder, whose model was trained")
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, secret=False)
-    state = server.init(plan, dataset.shape, len(dataset.classes), roots)
+    state, first = server.init(plan, dataset.shape, len(dataset.classes), roots), len(plan.preparation)
     if planted is not None:
         state = state._replace(params=planted)
 
     def read(client: int, r: int) -> Read:
-        return leaks.read(plan, population, state._replace(round=r), roots, client, tap)
+        before = state._replace(round=first + r)
+        if tap.view != AGGREGATE:
+            return leaks.read(plan, population, before, roots, client, tap)
+        key = keys.named(leaks.round_key(before, roots), "cohort", client)
+        return read_sum(plan, population, before, key, cohort_of(plan, client, roots))
 
     return Scene(
         plan=plan,
         dataset=dataset,
         tap=tap,
-        round=0,
+        round=first,
         pool=np.arange(plan.clients),
         read=read,
         trained=False,
@@ -115,9 +137,19 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
 
 
 def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int | None) -> Plan:
-    """Return the plan that a fresh network is attacked under: one local step on a small batch, taken in order."""
+    """Return the plan that a fresh network is attacked under: one local step on a small batch, taken in order.
+
+    Under a method that sums over all that a client holds, clients hold no more than the batch.
+    """
     size = PAPER_BATCH[surface] if batch is None else batch
-    return replace(plan, batch=size, local_steps=1 if local_steps is None else local_steps, sampling=FixedPass())
+    steps = 1 if local_steps is None else local_steps
+    if not isinstance(plan.sampling, Whole):
+        return replace(plan, batch=size, local_steps=steps, sampling=FixedPass())
+    clients = min(plan.clients * plan.client_size // size, MOST_CLIENTS)
+    if clients < 1:
+        raise BadInput(f"batch = {size}: there are only {plan.clients * plan.client_size} examples")
+    cohort = min(plan.cohort, clients)
+    return replace(plan, batch=size, client_size=size, local_steps=steps, clients=clients, cohort=cohort)
 
 
 def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
@@ -125,22 +157,27 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
 
     Readings of a seeded run are made again with its keys; those of a run with secret noise were recorded as it went.
     """
+    if tap.view == MODEL:
+        return _of_model(folder, plan, dataset, tap, rounds)
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population = Population.of(plan, dataset)
     if plan.noise_source is NoiseSource.SECRET:
         store.inspect(folder, plan)
         like = server.init(plan, dataset.shape, len(dataset.classes), Keys.of(plan.seed, secret=False))
-        records = recording.load(folder, tap, rounds, like)
+        records = recording.load(folder, plan, tap, rounds, like)
         done, pool = records.rounds, records.clients
         read = records.read
     else:
         roots = Keys.of(plan.seed, secret=False)
         states = _states(folder, plan, dataset, roots, rounds)
         done = tuple(s.round for s in states)
-        pool = reduce(np.intersect1d, (cohort_of(plan, t, roots) for t in done))
+        cohorts = [cohort_of(plan, t, roots) for t in done]
+        pool = reduce(np.intersect1d, cohorts) if tap.view != AGGREGATE else _one_sum(plan, done, cohorts)
 
         def read(client: int, r: int) -> Read:
+            if tap.view == AGGREGATE:
+                return read_sum(plan, population, states[r], leaks.round_key(states[r], roots), cohorts[r])
             return leaks.read(plan, population, states[r], roots, client, tap)
 
     if not len(pool):
@@ -156,6 +193,41 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
         rounds=done,
         readings=len(done),
     )
+
+
+def _of_model(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
+    """Set the scene on the model that a run ended with, or had after one round: nothing else is read of it."""
+    keep_compiled_programs()
+    if rounds is not None and len(rounds) > 1:
+        raise BadInput(f"round = {', '.join(map(str, rounds))}: only one model can be read at a time")
+    dataset = data_for(plan, dataset)
+    population = Population.of(plan, dataset)
+    (state,) = _states(folder, plan, dataset, Keys.of(plan.seed, secret=False), rounds)
+    result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
+    params = server.model_of(plan, state)
+    nothing = jax.tree.map(np.zeros_like, jax.tree.map(np.asarray, trained(plan.model, params)))
+    pool = np.flatnonzero(state.participations)
+    if not len(pool):
+        raise BadInput(f"round = {state.round}: no client has taken part yet, so the model has no members")
+    return Scene(
+        plan=plan,
+        dataset=dataset,
+        tap=tap,
+        round=state.round,
+        pool=pool,
+        read=lambda client, r: Read(params, state.clip_state, nothing, nothing, population.shards[client]),
+        trained=True,
+        rounds=(state.round,),
+        guarantees=() if result is None else result.guarantees,
+    )
+
+
+def _one_sum(plan: Plan, done: tuple[int, ...], cohorts: list[Array]) -> Array:
+    """Return the number of the one cohort that is read; refuse rounds of different cohorts."""
+    refuse_unless_fixed(plan)
+    if any(not np.array_equal(cohort, cohorts[0]) for cohort in cohorts):
+        raise BadInput(f"round = {', '.join(map(str, done))}: other clients took part in each; read one round's sum")
+    return np.zeros(1, np.int32)
 
 
 def _states(

@@ -6,6 +6,7 @@ from scipy.stats import binomtest
 
 from gradveil.attacks.score import OTHERS, VictimScore
 from gradveil.leakage.attack_record import CandidateRecord, Verdict
+from gradveil.leakage.membership_record import MembershipRecord
 
 NEGLIGIBLE = 0.1
 """Share of what there is to gain that may be missed: of the prior-only error, of the way from chance to certainty."""
@@ -14,18 +15,27 @@ ROUNDING = 1e-6
 
 
 def verdict(
-    gain_ci: tuple[float, float] | None, prior_rmse: float, candidates: Sequence[CandidateRecord], nearest: bool
+    gain_ci: tuple[float, float] | None,
+    prior_rmse: float,
+    candidates: Sequence[CandidateRecord],
+    nearest: bool,
+    not_fitted: int = 0,
+    membership: MembershipRecord | None = None,
 ) -> Verdict:
     """Judge an attack by its gain and by how often it told the true record from others, each with its interval.
 
     leaks: the interval of the gain lies above 0, or that of an identification above chance, or `nearest` (see
     `finds_nearest`). nothing-found: none of these, and both could have been seen: the gain ends within NEGLIGIBLE of
-    the prior-only error, and no adversary tells records apart clearly better than chance. Else too few victims.
+    the prior-only error, no adversary tells records apart clearly better than chance, and every victim was fitted: an
+    attack that did not fit has not looked. Else too few victims. gain_ci is that of the victims that were fitted.
+    An attack on membership rebuilds nothing and is judged by that alone.
     """
+    if membership is not None:
+        return _of_membership(membership)
     told = any(c.success_ci[0] > c.chance for c in candidates)
     if told or nearest or (gain_ci is not None and gain_ci[0] > ROUNDING):
         return "leaks"
-    if gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
+    if not_fitted or gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
         return "too-few-victims"
     return "too-few-victims" if any(_might_be_told(c) for c in candidates) else "nothing-found"
 
@@ -33,6 +43,18 @@ def verdict(
 def _might_be_told(c: CandidateRecord) -> bool:
     """Whether the best adversary tells the records apart, although the trials do not show it."""
     return c.optimum is not None and c.optimum - c.chance > NEGLIGIBLE * (1 - c.chance)
+
+
+def _of_membership(told: MembershipRecord) -> Verdict:
+    """Judge how members were told from others.
+
+    leaks: the interval of the AUC lies above 0.5, or that of a TPR above that of its false alarms. nothing-found: the
+    AUC ends within NEGLIGIBLE of the way from chance to certainty.
+    """
+    sure = any(r.tpr_ci and r.false_alarm_ci and r.tpr_ci[0] > r.false_alarm_ci[1] for r in told.rates)
+    if sure or told.auc_ci[0] > 0.5:
+        return "leaks"
+    return "nothing-found" if told.auc_ci[1] <= 0.5 + NEGLIGIBLE / 2 else "too-few-victims"
 
 
 def finds_nearest(scores: Sequence[VictimScore], examples: int, public: int) -> bool:

@@ -5,7 +5,7 @@ A model is any hashable value with `init` and `apply`; a parameter tree is a tup
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,11 @@ Shape = tuple[int, ...]
 
 
 class Model(Protocol):
-    """A pair of pure functions, compared and hashed by value since compiled programs are cached by it."""
+    """A pair of pure functions, compared and hashed by value since compiled programs are cached by it.
+
+    A model may promise `products`: `apply` uses every matrix among its parameters once, in their order, as the right
+    side of `@`. It then trains faster under a method that clips each example.
+    """
 
     def init(self, key: Array, shape: Shape, classes: int) -> Tree:
         """Draw the initial parameters for examples of a shape and a number of classes."""
@@ -54,6 +58,7 @@ class Cnn:
     With the paper's 32 and 64 filters it has 288 + 18,432 + 16,000 = 34,720 parameters on MNIST.
     """
 
+    products: ClassVar[bool] = True
     first: int = 32
     second: int = 64
 
@@ -103,6 +108,7 @@ class Mlp:
     vector, drawn as zeros; the analytic attack on a first layer needs it.
     """
 
+    products: ClassVar[bool] = True
     hidden: tuple[int, ...] = (600, 100)
     bias: bool = False
 
@@ -138,6 +144,7 @@ class AttackNet:
     Padding 2, strides 2, 2, 1, 1, biases; weights and biases are drawn from U(-0.5, 0.5). 17,038 parameters on MNIST.
     """
 
+    products: ClassVar[bool] = True
     width: float = 0.5
 
     def __post_init__(self) -> None:

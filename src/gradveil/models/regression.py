@@ -43,6 +43,11 @@ class SoftmaxRegression:
         """How many of the parameters no gradient moves."""
         return len(self.preparation)
 
+    @property
+    def rest(self) -> "SoftmaxRegression":
+        """Return the model on what `features` returns, whose parameters are (W,): the same logits and gradients."""
+        return SoftmaxRegression(radius=1.0, bias=self.bias)
+
     def init(self, key: Array, shape: tuple[int, ...], classes: int) -> Tree:
         """Return what each preparation begins with, and W = 0; nothing is drawn."""
         size = math.prod(shape)

@@ -30,6 +30,15 @@ class ReleaseLaw(NamedTuple):
             return self.value
         return jax.tree.map(lambda v, a, p: p * v + (1 - p) * a, self.value, self.absent, self.share)
 
+    @property
+    def variance(self) -> Tree:
+        """The variance of every coordinate: of its noise, and of whether it is kept; it broadcasts to `value`."""
+        noise = jax.tree.map(jnp.square, self.std)
+        if self.share is None:
+            return noise
+        chance = jax.tree.map(lambda v, a, p: p * (1 - p) * jnp.square(v - a), self.value, self.absent, self.share)
+        return jax.tree.map(lambda c, n: c + n, chance, noise)
+
 
 def release_law(
     method: TracedMethod, lot: Tree, mask: Array, expected: float, sigma: Array | float, state: Tree

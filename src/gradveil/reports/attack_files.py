@@ -28,6 +28,8 @@ def save(outcome: Outcome, scene: Scene, folder: Path, keep_truth: bool = False)
     name = f"{name.replace('/', '_')}-{r.settings_sha256[:12]}"
     record, picture = folder / f"{name}.json", folder / f"{name}.png"
     store.write_record(record, r)
+    if r.membership is not None:  # nothing was rebuilt, so there is nothing to show
+        return Saved(record, None)
     if keep_truth or not scene.dataset.own:
         exhibit_of(outcome).save(folder / f"{name}.npz")
     if not scene.dataset.is_image or scene.dataset.own:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gradveil.reports.charts import Chart, Line, curves, scatter
 from gradveil.reports.evidence import Evidence
 
-SOUND = "pld"
+SOUND = ("pld", "rdp")
 
 
 def learning(run: Evidence, others: Sequence[Evidence]) -> list[Chart]:
@@ -83,7 +83,7 @@ def _line(run: Evidence, key: str, name: str | None = None) -> Line:
 def _spent(run: Evidence) -> Line | None:
     """Read what training itself accounted soundly, against the adversary of the plan; the end is in the result."""
     spent = [(line.round + 1, s) for line in run.lines if (s := line.spent) is not None]
-    finite = [(t, s.epsilon) for t, s in spent if s.epsilon is not None and s.accountant == SOUND]
+    finite = [(t, s.epsilon) for t, s in spent if s.epsilon is not None and s.accountant in SOUND]
     last = None if run.guarantee is None else run.guarantee.epsilon
     if last is not None:
         finite = [(t, e) for t, e in finite if t < len(run.lines)] + [(len(run.lines), last)]

@@ -4,6 +4,7 @@ import math
 
 from gradveil.data.dataset import UNCOVERED
 from gradveil.leakage.attack_record import AttackRecord
+from gradveil.leakage.membership_record import MembershipRecord
 from gradveil.reports.evidence import WHERE, Evidence
 from gradveil.runs.epsilon_records import GuaranteeRecord
 
@@ -88,6 +89,8 @@ def _listed(names: list[str]) -> str:
 
 def outcome(record: AttackRecord) -> str:
     """Say in a sentence what one attack recovered."""
+    if record.membership is not None:
+        return f"{membership(record.membership)}: {BADGES[record.verdict][0]}"
     mean, prior = record.mean_rmse, record.prior_rmse
     interval = record.gain_ci
     gain = f"gain {record.gain:+.3f}" if interval is None else f"gain {interval[0]:+.3f} to {interval[1]:+.3f}"
@@ -100,6 +103,14 @@ def outcome(record: AttackRecord) -> str:
             f"; picked the true record out of {first.n} candidates in {picked} trials (chance {first.chance:.0%})"
         )
     return f"{sentence}: {BADGES[record.verdict][0]}"
+
+
+def membership(told: MembershipRecord) -> str:
+    """Say in a clause how members were told from others."""
+    low, high = told.auc_ci
+    return (
+        f"membership ({told.reads}), {told.members} members: AUC {told.auc:.3f} ({low:.3f} to {high:.3f}; chance 0.5)"
+    )
 
 
 BADGES = {

@@ -1,10 +1,8 @@
 """Fills the table of sound accuracy: every run once, each on disk before the next begins."""
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from gradveil import codec
 from gradveil.accounting.threats import account
@@ -12,16 +10,21 @@ from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.calibration.plan_noise import meet
 from gradveil.data.dataset import Dataset
 from gradveil.engines.cache import drop_programs_if_many
+from gradveil.engines.vectorized import Vectorized
 from gradveil.errors import BadInput
 from gradveil.federation import server
+from gradveil.federation.engine import Population
 from gradveil.federation.evaluate import score
-from gradveil.federation.plan import Plan
+from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.federation.plan_data import data_for
+from gradveil.federation.rounds import rounds
+from gradveil.keys import Keys
 from gradveil.reproduction.sound_cells import SoundRecord, SoundSetting, settings
 from gradveil.reproduction.sound_records import SoundRecords
-from gradveil.runs import runner, store
+from gradveil.runs import store
+from gradveil.runs.budget import Budget
 from gradveil.runs.counted import planned
 from gradveil.runs.resolving import resolved
-from gradveil.runs.runner import Options, Run
 from gradveil.runs.shorthand import Tweaks
 
 WITH_VALIDATION = ("mnist",)
@@ -109,17 +112,16 @@ def plans_of(setting: SoundSetting, dataset: Dataset, load: Callable[..., Datase
 
 
 def trained(setting: SoundSetting, plan: Plan, dataset: Dataset) -> SoundRecord:
-    """Train a plan in a folder that is thrown away, then score it and account what it spent."""
-    with tempfile.TemporaryDirectory() as folder:
-        run = runner.prepare(plan, dataset, Path(folder) / "run", Options())
-        for _ in runner.proceed(run):
-            pass
-        return _record(setting, run, dataset.digest())
-
-
-def _record(setting: SoundSetting, run: Run, data_sha256: str) -> SoundRecord:
-    plan = run.plan
-    ledger = run.budget.ledger(*planned(plan, run.budget, run.state, run.roots))
+    """Train a plan to its last round, then score it and account what it spent; nothing is written meanwhile."""
+    data = data_for(plan, dataset)
+    population, roots = Population.of(plan, data), Keys.of(plan.seed, plan.noise_source is NoiseSource.SECRET)
+    engine, state = Vectorized(plan, population), server.init(plan, data.shape, len(data.classes), roots)
+    began = time.perf_counter()
+    for done in rounds(plan, engine, state, roots):
+        state = done.state
+    seconds = time.perf_counter() - began
+    budget = Budget(plan, data, population.copies)
+    ledger = budget.ledger(*planned(plan, budget, state, roots))
     spent = account(ledger, plan.delta, ADD_REMOVE, setting.threat_model)
     return SoundRecord(
         dataset=setting.dataset,
@@ -130,10 +132,10 @@ def _record(setting: SoundSetting, run: Run, data_sha256: str) -> SoundRecord:
         delta=plan.delta,
         unit=spent.unit,
         seed=plan.seed,
-        accuracy=score(plan.model, server.model_of(plan, run.state), run.dataset.test).accuracy,
-        rounds=run.state.round,
-        seconds=round(run.seconds, 2),
+        accuracy=score(plan.model, server.model_of(plan, state), data.test).accuracy,
+        rounds=state.round,
+        seconds=round(seconds, 2),
         plan_sha256=codec.digest(plan),
-        data_sha256=data_sha256,
+        data_sha256=dataset.digest(),
         versions=store.environment().packages,
     )

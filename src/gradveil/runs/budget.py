@@ -34,6 +34,7 @@ class Budget:
         self._answered = answered
         self._plan, self._records, self._caveats = plan, len(dataset.train), dataset.caveats
         self._layers = translator.layer_count(plan, dataset.shape, len(dataset.classes))
+        self._numbers = translator.numbers_noised(plan, dataset.shape, len(dataset.classes))
         self.copies = copies
         self._repeated: list[int] = []
         self._earlier: tuple[Earlier, ...] = ()
@@ -86,8 +87,15 @@ class Budget:
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             plan = plan_at(self._plan, self._earlier, t)
-            releases += translator.releases(plan, t, self._layers, self.copies, self._answered)
-        return Ledger(tuple(releases), participations, self._plan.noise_source.value, self._caveats)
+            releases += translator.releases(plan, t, self._layers, self.copies, self._answered, self._numbers)
+        tuned, trials = self._plan.tuned, translator.releases_of_trials(self._plan, self._layers, self.copies)
+        return Ledger(
+            (*releases, *trials),
+            participations + len(trials),
+            self._plan.noise_source.value,
+            self._caveats,
+            float(tuned.trials) if tuned is not None and tuned.hidden and trials else None,
+        )
 
     def spent(self, rounds: int, participations: int) -> Guarantee:
         """Return what is spent after some rounds, by the accountant and threat model of the plan."""

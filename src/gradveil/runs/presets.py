@@ -70,6 +70,7 @@ PRESETS: dict[str, Preset] = {
         partition=Iid(),
         sampling=Poisson(),
         rates=Rates(plain=1.0, server=1.0, example=0.7),
+        found="32 trials at epsilon 3 on held-out digits, docs/decisions/0003-learning-rates.md",
     ),
 }
 
@@ -95,6 +96,7 @@ def preset_for(
         batch=max(1, size // 2),
         model=Cnn() if dataset.is_image and min(dataset.shape[:2]) >= 10 else Mlp(hidden=(64,)),
         rates=Rates(plain=0.3, server=0.3, example=0.3),
+        found="no data of yours: those of digits with a lower learning rate, sized by the data",
     )
 
 
@@ -124,7 +126,8 @@ def resolve(
     target_epsilon: what the noise will be scaled to, on which some presets depend; the noise itself is not changed.
     """
     changes = settle_given(Plan, changes)
-    against = {"threat_model": changes["threat_model"]} if "threat_model" in changes else {}
+    against: dict[str, Any] = {} if target_epsilon is None else {"threat_model": "server"}  # as of a plan
+    against |= {key: value for key, value in changes.items() if key == "threat_model"}
     preset = preset_for(dataset, method, target_epsilon, **against)
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
     defaults = {

@@ -1,7 +1,8 @@
 """Leaks of a run whose noise is secret: its keys are never stored, so watched rounds are recorded while they happen.
 
 A file holds, for a few clients of a round, every reading that an adversary could have taken of their first local step
-and of their update. It holds raw gradients, so only its owner may read it.
+and of their update, and the one reading of the sum over all clients. It holds raw gradients, so only its owner may
+read it.
 """
 
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ import numpy as np
 from gradveil.errors import BadInput
 from gradveil.federation import leaks
 from gradveil.federation.engine import Population
-from gradveil.federation.leaks import VIEWS, Read, Tap
+from gradveil.federation.leaks import AGGREGATE, MODEL, VIEWS, Read, Tap
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import cohort_of
 from gradveil.federation.server import State
+from gradveil.federation.sum_leaks import SUM, read_sum, shows_sums
 from gradveil.keys import Keys
+from gradveil.models.gradients import trained
 from gradveil.runs import store
 
 CLIENTS = 8
@@ -28,20 +31,28 @@ _PARTS = ("params", "clip_state", "gradient", "std")
 
 
 def record(folder: Path, plan: Plan, population: Population, state: State, roots: Keys) -> None:
-    """Read some clients of the round after `state` at every tap and write what was read."""
-    cohort = cohort_of(plan, state.round, roots)[:CLIENTS]
-    arrays: dict[str, Any] = {"clients": cohort}
-    for client in cohort:
+    """Read some clients of the round after `state` at every tap and write what was read.
+
+    A preparation shows no gradient, so nothing is written.
+    """
+    if plan.stage(state.round) is not None:
+        return
+    cohort = cohort_of(plan, state.round, roots)
+    arrays: dict[str, Any] = {"clients": cohort[:CLIENTS]}
+    for client in cohort[:CLIENTS]:
         for tap in _taps(plan):
             read = leaks.read(plan, population, state, roots, int(client), tap)
             arrays |= {f"{_name(tap)}/{client}/{key}": value for key, value in _flat(read).items()}
+    if shows_sums(plan):
+        read = read_sum(plan, population, state, leaks.round_key(state, roots), cohort)
+        arrays |= {f"{_name(SUM)}/0/{key}": value for key, value in _flat(read).items()}
     path = _path(folder, state.round)
     store.write(path, store.npz(arrays), owner_only=True)
 
 
 def _taps(plan: Plan) -> list[Tap]:
-    """List all taps: of whole batches and updates, and of single examples where those can be read."""
-    taps = [Tap(surface, view) for surface, views in VIEWS.items() for view in views]
+    """List all taps of one client: of whole batches and updates, and of single examples where those can be read."""
+    taps = [Tap(surface, view) for surface, views in VIEWS.items() for view in views if view not in (AGGREGATE, MODEL)]
     closest = [Tap.at(plan, tap.surface, tap.view) for tap in taps]
     return [*taps, *(tap for tap in closest if tap.single)]
 
@@ -79,7 +90,7 @@ class Records:
         return Read(**parts, rows=arrays[f"{_name(self.tap)}/{client}/rows"])
 
     def _tree(self, arrays: dict[str, Any], client: int, part: str) -> Any:
-        shape = self.shapes["clip_state" if part == "clip_state" else "params"]
+        shape = self.shapes[part]
         name = partial("{}/{}/{}_{}".format, _name(self.tap), client, part)
         return jax.tree.unflatten(shape, [arrays[name(i)] for i in range(shape.num_leaves)])
 
@@ -89,7 +100,7 @@ def recorded_rounds(folder: Path) -> list[int]:
     return sorted(store.by_round(folder / "leaks"))
 
 
-def load(folder: Path, tap: Tap, rounds: tuple[int, ...] | None, like: State) -> Records:
+def load(folder: Path, plan: Plan, tap: Tap, rounds: tuple[int, ...] | None, like: State) -> Records:
     """Read recorded rounds, the latest if none are named; `like` is any state of the plan."""
     recorded = recorded_rounds(folder)
     chosen = rounds if rounds is not None else tuple(recorded[-1:])
@@ -102,16 +113,23 @@ def load(folder: Path, tap: Tap, rounds: tuple[int, ...] | None, like: State) ->
     files = []
     for t in chosen:
         files.append(_recorded(_path(folder, t), tap))
-    clients = set.intersection(*(set(map(int, f["clients"])) for f in files))
-    shapes = {"params": jax.tree.structure(like.params), "clip_state": jax.tree.structure(like.clip_state)}
+    clients = set.intersection(*(set(_clients(f, tap)) for f in files))
+    weights = trained(plan.model, like.params)
+    like_parts = {"params": like.params, "clip_state": like.clip_state, "gradient": weights, "std": weights}
+    shapes = {part: jax.tree.structure(value) for part, value in like_parts.items()}
     return Records(chosen, np.array(sorted(clients), np.int32), tap, tuple(files), shapes)
+
+
+def _clients(arrays: dict[str, Any], tap: Tap) -> list[int]:
+    """Return whose readings a file holds: its clients, or the one cohort, which is number 0."""
+    return [0] if tap.view == AGGREGATE else list(map(int, arrays["clients"]))
 
 
 def _recorded(path: Path, tap: Tap) -> dict[str, Any]:
     """Read what one file holds of a tap; refuse one that lacks a reading."""
     arrays = store.read_npz(path)
     readings = {name: a for name, a in arrays.items() if "/" not in name or name.startswith(f"{_name(tap)}/")}
-    clients = readings["clients"].tolist() if "clients" in readings else [None]
+    clients = _clients(readings, tap) if "clients" in readings else [None]
     if any(f"{_name(tap)}/{client}/rows" not in readings for client in clients):
         raise BadInput(f"{str(path)!r}: holds no readings of {tap.view!r} at surface {int(tap.surface)}")
     return readings

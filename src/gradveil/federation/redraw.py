@@ -1,0 +1,74 @@
+"""The mechanism with its chance, on examples of one's choice: what a tap would read if these had been trained on.
+
+It goes through `privacy.sanitize.cross`, as training does, and not through the laws that attacks believe in.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+
+from gradveil import tree
+from gradveil.federation.leaks import AGGREGATE, as_gradient
+from gradveil.federation.replay import Replay
+from gradveil.models.gradients import batch_gradient, joined, per_example_gradients, trained
+from gradveil.privacy.method import TracedMethod, combine
+from gradveil.privacy.sanitize import cross
+from gradveil.surface import Surface
+from gradveil.tree import Array, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Redraw:
+    """One reading of examples [L B, ...] and labels [L B], as `Replay` takes them, with noise drawn by a key.
+
+    A label below 0 is a place without an example.
+    """
+
+    replay: Replay
+
+    def __call__(self, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array, key: Array) -> Tree:
+        """Return the reading under the noise sigmas [L] of its round, in the units of a gradient."""
+        spec, tap = self.replay.spec, self.replay.tap
+        method = combine(spec.static, self.replay.dynamic)
+        own = sigmas / jnp.sqrt(spec.honest) if method.share else sigmas
+        if tap.surface is Surface.EXAMPLE:
+            return self._gradient(method, params, clip_state, own[0], x, y, key)
+        clients = spec.honest if tap.view == AGGREGATE else 1
+        keys = jax.random.split(key, clients + 1)
+        held = (self.replay.by_client(x, clients), self.replay.by_client(y, clients), keys[1:])
+        lot = jax.lax.map(lambda one: self._update(method, params, clip_state, own, *one), held)
+        update = jax.tree.map(lambda a: a[0], lot)
+        if tap.surface is Surface.SERVER and tap.view != "arriving":
+            mask, sigma = jnp.ones(clients), sigmas[0]
+            update = cross(Surface.SERVER, method, lot, mask, clients, sigma, clip_state, keys[0]).used
+        return as_gradient(update, self.replay.learning_rate, spec.steps)
+
+    def _update(
+        self, method: TracedMethod, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array, key: Array
+    ) -> Tree:
+        """Return the update that a client sends after L noised steps."""
+        spec, start = self.replay.spec, trained(self.replay.spec.model, params)
+        lots = jax.tree.map(lambda a: a.reshape(spec.steps, a.shape[0] // spec.steps, *a.shape[1:]), (x, y))
+        in_steps, at_end = jax.random.split(key)
+
+        def step(at: Tree, given: tuple[Array, tuple[Array, Array], Array]) -> tuple[Tree, None]:
+            sigma, lot, own = given
+            gradient = self._gradient(method, joined(spec.model, params, at), clip_state, sigma, *lot, own)
+            return tree.add_scaled(at, gradient, -self.replay.learning_rate), None
+
+        after, _ = jax.lax.scan(step, start, (sigmas, lots, jax.random.split(in_steps, spec.steps)))
+        update = tree.lot_of_one(tree.subtract(after, start))
+        return cross(Surface.UPDATE, method, update, jnp.ones(1), 1, sigmas[0], clip_state, at_end).used
+
+    def _gradient(
+        self, method: TracedMethod, params: Tree, clip_state: Tree, sigma: Array, x: Array, y: Array, key: Array
+    ) -> Tree:
+        """Return what one batch releases at the example surface."""
+        spec, tap = self.replay.spec, self.replay.tap
+        expected = 1 if tap.single else spec.batch
+        mask, labels = jnp.where(y < 0, 0.0, 1.0), jnp.maximum(y, 0)
+        if tap.view == "in_memory" or not method.acts(Surface.EXAMPLE):
+            return batch_gradient(spec.model, params, x, labels, mask / expected)
+        lot = per_example_gradients(spec.model, params, x, labels)
+        return cross(Surface.EXAMPLE, method, lot, mask, expected, sigma, clip_state, key).used
