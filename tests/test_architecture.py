@@ -11,7 +11,7 @@ from gradveil.cli.verbs import VERBS
 TRAINING = {"ground", "privacy", "models", "data", "accounting", "federation"}
 WORK = TRAINING | {"engines", "attacks", "methods"}
 RUNS = WORK | {"runs"}
-PRODUCTS = RUNS | {"leakage", "calibration", "deployment", "reproduction"}
+PRODUCTS = RUNS | {"auditing", "leakage", "calibration", "deployment", "reproduction"}
 MAY_IMPORT = {
     "ground": {"ground"},
     "privacy": {"ground"},
@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "engines": TRAINING,
     "attacks": {"ground", "models"},
     "runs": WORK,
+    "auditing": RUNS,
     "leakage": RUNS,
     "calibration": RUNS,
     "deployment": RUNS,

@@ -18,6 +18,7 @@ ROOMS = {
     "pipeline": ("face", "train, attack,|report: one way"),
     "reports": ("face", "pages, cards,|charts, tables"),
     "reproduction": ("product", "the paper's tables,|cell by cell"),
+    "auditing": ("product", "is a claimed|epsilon true"),
     "leakage": ("product", "from a run|to a judged attack"),
     "deployment": ("product", "server and nodes|over Flower"),
     "calibration": ("product", "accounting ahead|of training"),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from gradveil.auditing.audit_record import AuditRecord
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reproduction.cell import CellRecord
 from gradveil.reproduction.sound_cells import SoundRecord
@@ -10,6 +11,7 @@ from gradveil.schema import schema_text
 
 SCHEMAS = {
     "attack-record": AttackRecord,
+    "audit-record": AuditRecord,
     "cell": CellRecord,
     "round-line": RoundLine,
     "run-result": RunResult,

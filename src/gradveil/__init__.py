@@ -8,7 +8,7 @@ from gradveil.devices import prepare as _prepare
 
 if TYPE_CHECKING:
     from gradveil import methods
-    from gradveil.api import Trained, attack, dataset, load, plan, report, train
+    from gradveil.api import Trained, attack, audit, dataset, load, plan, report, train
     from gradveil.data.dataset import Dataset
     from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
@@ -27,6 +27,7 @@ __all__ = [
     "Trained",
     "__version__",
     "attack",
+    "audit",
     "dataset",
     "load",
     "methods",
@@ -36,7 +37,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "gradveil.api": ("Trained", "attack", "dataset", "load", "plan", "report", "train"),
+    "gradveil.api": ("Trained", "attack", "audit", "dataset", "load", "plan", "report", "train"),
     "gradveil.data.dataset": ("Dataset",),
     "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),

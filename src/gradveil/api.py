@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,10 @@ from gradveil import pipeline
 from gradveil.attacks.attack import Attack
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS, INFERENCES
+from gradveil.auditing import audits
+from gradveil.auditing.audit_record import AuditRecord
+from gradveil.auditing.audits import LEVELS, USUAL, Effort
+from gradveil.auditing.subject import Subject, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
@@ -25,6 +29,7 @@ from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_record import AttackRecord
+from gradveil.methods import METHODS
 from gradveil.names import pick
 from gradveil.privacy.method import Method
 from gradveil.reports import evidence
@@ -209,6 +214,43 @@ def attack(
     else:
         scene = scenes.of_run(_path("target", target), plan, data, tap, _rounds(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
+
+
+@machine_errors()
+def audit(
+    target: Plan | Method | str | Path,
+    levels: tuple[str, ...] = USUAL,
+    *,
+    confidence: float = 0.95,
+    releases: int | None = None,
+    victims: int = 400,
+    seed: int = 0,
+) -> AuditRecord:
+    """Measure a lower bound on every epsilon that is claimed of a method (on digits), a plan or a run folder.
+
+    levels: `replay`, `mechanism`, `one-run`, `black-box`. releases: rounds of a client that the second simulates.
+    victims: canaries of the last two. The verdict of the record is refuted, consistent or no-power; `plain()` is what
+    `gradveil audit --json` prints.
+    """
+    for level in levels:
+        pick("levels", level, {name: name for name in LEVELS})
+    whole("seed", seed, 0, LARGEST_SEED)
+    effort = Effort(confidence=scalar(float, confidence, "confidence"), canaries=victims)
+    if releases is not None:
+        effort = replace(effort, mechanism=replace(effort.mechanism, releases=whole("releases", releases, 1000)))
+    return audits.audit(_subject(target), levels, seed, effort)
+
+
+def _subject(target: Plan | Method | str | Path) -> Subject:
+    if isinstance(target, Plan):
+        return subject_of(target, pipeline.loaded(target), target.method.name)
+    if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
+        made = plan("digits", target)
+        return subject_of(made, pipeline.loaded(made), made.method.name, named=True)
+    folder = _path("target", target)
+    made = store.read_plan(folder)
+    result = store.read_result(folder, store.inspect(folder, made).heads[-1])
+    return subject_of(made, pipeline.loaded(made), folder.name, result)
 
 
 def _mountable(attack: object) -> bool:

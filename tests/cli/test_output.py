@@ -116,6 +116,7 @@ def test_every_table_fits_eighty_columns(capsys, columns, monkeypatch, tmp_path,
 HELP = [
     "run",
     "attack",
+    "audit",
     "account",
     "plan",
     "report",

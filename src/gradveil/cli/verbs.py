@@ -10,6 +10,7 @@ VERBS = {
     "run": "run.run",
     "tune": "tune.tune",
     "attack": "attack.attack",
+    "audit": "audit.audit",
     "account": "account.account",
     "plan": "plan.plan",
     "report": "report.report",

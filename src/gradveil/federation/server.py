@@ -72,7 +72,7 @@ def absorb(plan: Plan, task: RoundTask, state: State, reports: Reports) -> tuple
     _refuse_unless_finite(state, reports)
     arrived = jax.tree.map(jnp.asarray, (reports.update, reports.statistics, reports.metrics))
     spec = _spec(plan, len(reports.clients), state.round)
-    moved, clip_state, metrics = _absorb(spec, task, *arrived)
+    moved, clip_state, metrics = aggregate(spec, task, *arrived)
     params, server_state = moved, state.server_state
     if spec.stage is not None:
         params = _prepared(plan, spec, state, moved)
@@ -117,9 +117,13 @@ def _spec(plan: Plan, arrived: int, t: int) -> ClientSpec:
 
 
 @partial(jax.jit, static_argnums=0)
-def _absorb(
+def aggregate(
     spec: ClientSpec, task: RoundTask, updates: Tree, statistics: Tree, metrics: ClipMetrics
 ) -> tuple[Tree, Tree, ClipMetrics]:
+    """Return the parameters after the updates [K, ...] crossed the server surface, the clip's next state and metrics.
+
+    In a preparation round, in place of the parameters the mean of the vectors.
+    """
     method = spec.method(task)
     mask = jnp.ones(jax.tree.leaves(updates)[0].shape[0])
     at_server, learning = (keys.named(task.key, purpose) for purpose in ("server", "learn"))

@@ -11,7 +11,7 @@ from gradveil.leakage.attack_record import AttackRecord
 from gradveil.privacy.method import Method
 from gradveil.reports import words
 from gradveil.reports.evidence import WHERE, Evidence
-from gradveil.reports.page import plan_digest, promise
+from gradveil.reports.page import audited, plan_digest, promise
 from gradveil.runs import store
 from gradveil.runs.epsilon_records import GuaranteeRecord
 
@@ -47,7 +47,7 @@ def card(run: Evidence) -> dict[str, Any]:
             "software": run.environment.packages,
         },
         "claim": promise(run)[0],
-        "guarantees": [] if result is None else [_guarantee(g) for g in result.guarantees],
+        "guarantees": [] if result is None else [_guarantee(g, run) for g in result.guarantees],
         "assumptions": _assumptions(run),
         "attacks": [_attack(attack.record) for attack in run.attacks],
         "not_covered": [*_uncovered(run), *ALWAYS],
@@ -79,7 +79,7 @@ def write(run: Evidence) -> dict[str, Any]:
     return content
 
 
-def _guarantee(guarantee: GuaranteeRecord) -> dict[str, Any]:
+def _guarantee(guarantee: GuaranteeRecord, run: Evidence) -> dict[str, Any]:
     return {
         "threat_model": guarantee.threat_model,
         "unit": guarantee.unit,
@@ -92,6 +92,7 @@ def _guarantee(guarantee: GuaranteeRecord) -> dict[str, Any]:
         "noise_source": guarantee.noise_source,
         "against": words.WHOM[guarantee.threat_model],
         "caveats": list(guarantee.caveats),
+        "audit": audited(guarantee, run),
     }
 
 

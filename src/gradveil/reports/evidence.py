@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from gradveil import codec
+from gradveil.auditing.audit_record import AUDIT, AuditRecord, AuditRow
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.leakage.attack_record import AttackRecord
@@ -36,6 +38,7 @@ class Evidence:
     data: store.DataRecord
     environment: store.EnvironmentRecord
     attacks: list[Shown]
+    audit: AuditRecord | None = None
 
     @property
     def method(self) -> str:
@@ -68,6 +71,16 @@ class Evidence:
         """What one unit of the plan's guarantee is."""
         return "example" if self.guarantee is None else self.guarantee.unit
 
+    def measured(self, guarantee: GuaranteeRecord) -> AuditRow | None:
+        """Return what an audit of the run says most of a guarantee: the row with the largest lower bound."""
+        rows = () if self.audit is None else self.audit.rows
+        own = [
+            r
+            for r in rows
+            if (r.threat_model, r.unit, r.delta) == (guarantee.threat_model, guarantee.unit, guarantee.delta)
+        ]
+        return max(own, key=lambda row: row.lower_bound, default=None)
+
     def strongest(self, surface: int) -> Shown | None:
         """Return the attack that says most at a surface: one that found a leak, else an unclear one, else any."""
         there = [one for one in self.attacks if one.record.surface == surface]
@@ -95,7 +108,16 @@ def gather(folder: Path) -> Evidence:
         data=store.read_data(folder),
         environment=store.read_environment(folder),
         attacks=list(_attacks(folder / "attacks")),
+        audit=_audit(folder / AUDIT, plan),
     )
+
+
+def _audit(path: Path, plan: Plan) -> AuditRecord | None:
+    """Read the audit of a run; one of another plan, as before more rounds were trained, says nothing of this one."""
+    if not store.exists(path):
+        return None
+    record = store.read_record(path, AuditRecord)
+    return record if record.plan_sha256 == codec.digest(plan) else None
 
 
 def _attacks(folder: Path) -> Iterable[Shown]:

@@ -82,7 +82,7 @@ def run_section(run: Evidence, others: Sequence[Evidence], show_truth: bool) -> 
         "noise": figures.noise(run),
         "spending": figures.spending(run),
         "promise": promise(run),
-        "guarantees": [_row(g) for g in guarantees],
+        "guarantees": [_row(g, run) for g in guarantees],
         "caveats": quoted.caveats if quoted else [],
         "paper": _paper(run),
         "command": "gradveil run plan.toml --out runs/again",
@@ -91,9 +91,18 @@ def run_section(run: Evidence, others: Sequence[Evidence], show_truth: bool) -> 
     }
 
 
-def _row(guarantee: GuaranteeRecord) -> dict[str, Any]:
+def _row(guarantee: GuaranteeRecord, run: Evidence) -> dict[str, Any]:
     whom, caveat = words.WHOM[guarantee.threat_model], "" if guarantee.finite else words.reason(guarantee)
-    return guarantee.plain() | {"whom": whom, "caveat": caveat}
+    return guarantee.plain() | {"whom": whom, "caveat": caveat, "audit": audited(guarantee, run)}
+
+
+def audited(guarantee: GuaranteeRecord, run: Evidence) -> dict[str, Any] | None:
+    """Return the measured lower bound of a guarantee, with its level, power and date, if the run was audited."""
+    row = run.measured(guarantee)
+    if row is None or run.audit is None:
+        return None
+    kept = ("lower_bound", "ceiling", "confidence", "level", "verdict")
+    return {name: getattr(row, name) for name in kept} | {"date": run.audit.date}
 
 
 def _surface(run: Evidence, surface: int) -> dict[str, str]:

@@ -1,0 +1,150 @@
+"""From a subject to its record: the levels, cheapest first, a row for each guarantee at each of them."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from gradveil import codec
+from gradveil.auditing.audit_record import AuditRecord, AuditRow, overall
+from gradveil.auditing.bounds import MOST_EPSILON
+from gradveil.auditing.composing import VIEWS, lower_bound
+from gradveil.auditing.judging import row_of
+from gradveil.auditing.mechanism_level import MechanismEffort, simulate
+from gradveil.auditing.neighbors import LOUD, Neighbors
+from gradveil.auditing.one_run_levels import black_box, one_run
+from gradveil.auditing.probe import Probe, staged
+from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
+from gradveil.auditing.replayer import Replayer
+from gradveil.auditing.subject import LOUD_DELTA, EpsilonClaim, Subject
+from gradveil.auditing.telling import Scores, told_apart
+from gradveil.errors import BadInput
+from gradveil.fields import whole
+from gradveil.surface import Surface
+
+Tell = Callable[[str], None]
+LEVELS = ("replay", "mechanism", "one-run", "black-box")
+"""From the cheapest on."""
+USUAL = ("replay", "mechanism")
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much each level does, and the confidence of levels that draw: of all rows of a level together."""
+
+    confidence: float = 0.95
+    replay: ReplayEffort = field(default_factory=ReplayEffort)
+    mechanism: MechanismEffort = field(default_factory=MechanismEffort)
+    canaries: int = 400
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.confidence < 1:
+            raise BadInput(f"confidence = {self.confidence}: must be at least 0.5 and below 1")
+        whole("victims", self.canaries, 8, 100_000)
+
+
+USUAL_EFFORT = Effort()
+
+
+def audit(
+    subject: Subject,
+    levels: Sequence[str] = USUAL,
+    seed: int = 0,
+    effort: Effort = USUAL_EFFORT,
+    tell: Tell = lambda level: None,
+) -> AuditRecord:
+    """Audit a subject at some levels; `tell` is called with the name of each before it begins."""
+    rows: list[AuditRow] = []
+    for level in (one for one in LEVELS if one in levels):
+        tell(level)
+        rows += RUNNERS[level](subject, seed, effort)
+    return AuditRecord(
+        verdict=overall(rows),
+        rows=tuple(rows),
+        subject=subject.name,
+        dataset=subject.plan.dataset,
+        plan_sha256=codec.digest(subject.plan),
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        seed=seed,
+    )
+
+
+def _replayed(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    began = time.perf_counter()
+    findings = replay(staged(subject.plan, subject.dataset, effort.replay.longest), effort.replay, seed)
+    spent = (time.perf_counter() - began) / max(len(subject.claims), 1)
+    return [_replayed_row(subject, claim, findings, spent) for claim in subject.claims]
+
+
+def _replayed_row(subject: Subject, claim: EpsilonClaim, findings: list[RoundFinding], spent: float) -> AuditRow:
+    began = time.perf_counter()
+    found = lower_bound(subject.plan, findings, claim.threat_model, subject.participations, claim.delta)
+    seconds = spent + time.perf_counter() - began
+    return row_of(claim, "replay", found.epsilon, MOST_EPSILON, 1 - FALSE_ALARMS, found.why, seconds)
+
+
+def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    """Simulate what each adversary sees, once for those who see the same, and only where something is claimed."""
+    tested = [claim for claim in subject.claims if claim.tested is not None and _noised(subject, claim)]
+    groups: dict[tuple[str, bool], list[EpsilonClaim]] = {}
+    for claim in tested:
+        groups.setdefault(_seen(subject, claim), []).append(claim)
+    each = 1 - (1 - effort.confidence) / (2 * max(len(tested), 1))
+    rows: list[AuditRow] = []
+    replayer = Replayer(staged(subject.plan, subject.dataset, effort.mechanism.longest), seed, 0.5)
+    for (sees, everyone), claims in groups.items():
+        began = time.perf_counter()
+        pair = Neighbors((LOUD,) * _layers(replayer), whole=everyone)
+        scores = simulate(replayer, pair, sees, effort.mechanism, seed)
+        spent = (time.perf_counter() - began) / len(claims)
+        for claim in claims:
+            rows += _told(subject, claim, scores, each, effort.confidence, spent)
+    return rows
+
+
+def _noised(subject: Subject, claim: EpsilonClaim) -> bool:
+    """Whether the adversary sees something noised: gradients inside a client that noises its update are not."""
+    return VIEWS[claim.threat_model] != "steps" or subject.plan.method.surface is Surface.EXAMPLE
+
+
+def _seen(subject: Subject, claim: EpsilonClaim) -> tuple[str, bool]:
+    everyone = claim.threat_model.startswith("client") or subject.plan.method.surface is not Surface.EXAMPLE
+    return "model" if VIEWS[claim.threat_model] == "model" else "update", everyone
+
+
+def _layers(replayer: Replayer) -> int:
+    model = replayer.stage.plan.model
+    return len(model.sizes) if isinstance(model, Probe) else 1
+
+
+def _told(
+    subject: Subject, claim: EpsilonClaim, scores: dict[str, Scores], each: float, confidence: float, spent: float
+) -> list[AuditRow]:
+    """Return the row of a claim, and one at a larger delta if it is refuted there."""
+    own = scores["known" if claim.threat_model == "type2-known" else "secret"]
+    statistics, runs = (own, scores["energy"]), len(own.present)
+    why = f"{runs} simulated runs with the unit and {runs} without"
+    found = told_apart(statistics, claim.delta, each)
+    rows = [row_of(claim, "mechanism", found.bound, found.ceiling, confidence, why, spent)]
+    if claim.epsilon is not None:
+        loud = replace(claim, delta=LOUD_DELTA, epsilon=subject.at(claim, LOUD_DELTA))
+        found = told_apart(statistics, LOUD_DELTA, each)
+        row = row_of(loud, "mechanism", found.bound, found.ceiling, confidence, why, 0.0)
+        rows += [row] if row.verdict == "refuted" else []
+    return rows
+
+
+def _with_gradients(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    return one_run(subject, seed, effort.confidence, effort.canaries)
+
+
+def _with_records(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    return black_box(subject, seed, effort.confidence, effort.canaries)
+
+
+RUNNERS: dict[str, Callable[[Subject, int, Effort], list[AuditRow]]] = {
+    "replay": _replayed,
+    "mechanism": _simulated,
+    "one-run": _with_gradients,
+    "black-box": _with_records,
+}

@@ -1,0 +1,129 @@
+"""Canaries in a real training run: records that are in it or not by a coin, and what the run shows of each.
+
+A *gradient canary* is a record whose gradient is one coordinate that no other record moves, as large as the clip
+allows. A *canary record* is a real record with a wrong label.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gradveil.auditing.neighbors import LOUD
+from gradveil.auditing.probe import Host
+from gradveil.data.dataset import Dataset, readable
+from gradveil.engines.vectorized import Vectorized
+from gradveil.federation import server
+from gradveil.federation.engine import Population
+from gradveil.federation.messages import Reports, RoundTask
+from gradveil.federation.plan import Plan
+from gradveil.federation.rounds import rounds
+from gradveil.keys import Keys
+from gradveil.models.gradients import loss
+from gradveil.models.networks import Model
+from gradveil.tree import Array, Tree
+
+ABSENT = -1.0
+"""The mark of a record that is not there: its gradient is zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A model whose examples carry a mark behind their numbers: 0 a plain record, -1 nobody, i > 0 gradient canary i.
+
+    Its parameters are those of the model, and one vector more with a coordinate for each gradient canary.
+    """
+
+    model: Model
+    shape: tuple[int, ...]
+    canaries: int
+
+    def init(self, key: Array, shape: tuple[int, ...], classes: int) -> Tree:
+        """Draw the parameters of the model; those of canaries are zero."""
+        return (*self.model.init(key, self.shape, classes), jnp.zeros(self.canaries))
+
+    def apply(self, params: Tree, x: Array) -> Array:
+        """Return the logits of the model, or those of a canary: at label 1 their loss has the gradient LOUD e_i."""
+        plain, mark = self.model.apply(params[:-1], x[:-1].reshape(self.shape)), x[-1]
+        own = params[-1] - jax.lax.stop_gradient(params[-1])
+        moved = LOUD * own[jnp.maximum(mark.astype(int) - 1, 0)]
+        canary = jnp.zeros_like(plain).at[0].set(50.0).at[1].set(-moved)
+        nobody = jax.lax.stop_gradient(plain)
+        return jnp.where(mark > 0, canary, jnp.where(mark < 0, nobody, plain))
+
+
+class CanaryScores(NamedTuple):
+    """What one run shows of its canaries, [m] each: whether each was in, and scores that are higher if it was.
+
+    update: from the updates of the canary's client, model: from the final model.
+    """
+
+    inside: Host
+    update: Host
+    model: Host
+
+
+class _Listening:
+    """An engine that adds up what the updates of each canary's client show of it."""
+
+    def __init__(self, engine: Vectorized, owners: Host) -> None:
+        self._engine, self._owners, self.heard = engine, owners, np.zeros(len(owners))
+
+    @property
+    def clients_per_call(self) -> int:
+        """As the engine's."""
+        return self._engine.clients_per_call
+
+    def train(self, task: RoundTask, cohort: Host) -> Reports:
+        """Train the cohort and listen."""
+        reports = self._engine.train(task, cohort)
+        seen = {int(client): np.asarray(reports.update[-1][i]) for i, client in enumerate(reports.clients)}
+        for i, owner in enumerate(self._owners):
+            if int(owner) in seen:
+                self.heard[i] -= seen[int(owner)][i]
+        return reports
+
+
+def trained_with_gradients(plan: Plan, dataset: Dataset, canaries: int, seed: int) -> CanaryScores:
+    """Train a run with gradient canaries."""
+    population, chosen, inside = _drawn(plan, dataset, canaries, seed)
+    population.x[chosen, -1] = np.where(inside, 1.0 + np.arange(canaries), ABSENT)
+    population.y[chosen] = 1
+    owners = np.array([np.argmax((population.shards == row).any(axis=1)) for row in chosen])
+    marked = replace(plan, model=Marked(plan.model, dataset.shape, canaries), features=None)
+    engine = _Listening(Vectorized(marked, population), owners)
+    params = _trained(marked, population, engine, dataset, seed)
+    return CanaryScores(inside, engine.heard, -np.asarray(params[-1]))
+
+
+def trained_with_records(plan: Plan, dataset: Dataset, canaries: int, seed: int) -> CanaryScores:
+    """Train a run with canary records; both scores are the final model's, minus its loss at each of them."""
+    population, chosen, inside = _drawn(plan, dataset, canaries, seed)
+    classes, random = len(dataset.classes), np.random.default_rng(seed + 1)
+    wrong = (population.y[chosen] + random.integers(1, classes, canaries)) % classes
+    population.y[chosen] = wrong
+    x = population.x[chosen].copy()
+    population.x[chosen, -1] = np.where(inside, 0.0, ABSENT)
+    marked = replace(plan, model=Marked(plan.model, dataset.shape, 1), features=None)
+    params = _trained(marked, population, Vectorized(marked, population), dataset, seed)
+    losses = jax.vmap(lambda a, b: loss(marked.model, params, a, b))(jnp.asarray(x), jnp.asarray(wrong))
+    return CanaryScores(inside, -np.asarray(losses), -np.asarray(losses))
+
+
+def _drawn(plan: Plan, dataset: Dataset, canaries: int, seed: int) -> tuple[Population, Host, Host]:
+    """Return the population with a mark behind every record, the rows that become canaries, and their coins."""
+    random, held = np.random.default_rng(seed), Population.of(plan, dataset)
+    rows = np.asarray(readable(held.x), np.float32).reshape(len(held.x), -1)
+    marked = np.hstack([rows, np.zeros((len(rows), 1), np.float32)])
+    chosen = random.choice(np.unique(held.shards), canaries, replace=False)
+    return replace(held, x=marked, y=held.y.copy()), chosen, random.integers(0, 2, canaries).astype(bool)
+
+
+def _trained(plan: Plan, population: Population, engine: Any, dataset: Dataset, seed: int) -> Tree:
+    roots = Keys.of(seed, False)
+    state = server.init(plan, (population.x.shape[1],), len(dataset.classes), roots)
+    for done in rounds(plan, engine, state, roots):
+        state = done.state
+    return server.model_of(plan, state)

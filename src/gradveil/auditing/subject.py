@@ -1,0 +1,83 @@
+"""What is audited: a plan, its data, and every epsilon that is claimed of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gradveil.accounting.threats import Ledger, account
+from gradveil.data.dataset import Dataset
+from gradveil.federation.engine import Population
+from gradveil.federation.plan import Plan
+from gradveil.federation.plan_data import data_for
+from gradveil.runs.budget import Budget, expected_participations
+from gradveil.runs.epsilon_records import GuaranteeRecord, PaperAccount
+from gradveil.runs.run_records import RunResult
+
+PRINTED = {"fed-alpha-cdp": 0.823, "fed-alpha-cdp-as-coded": 0.823}
+"""What the paper prints for a method without a finite guarantee: 100 rounds on MNIST, sigma 6."""
+LOUD_DELTA = 0.1
+"""A second delta at which the claims are tested: few releases say more there than at a small one."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonClaim:
+    """An epsilon that is claimed at a delta against an adversary, None if none is; `paper`: what the paper claims."""
+
+    threat_model: str
+    unit: str
+    delta: float
+    adjacency: str
+    epsilon: float | None
+    paper: float | None
+
+    @property
+    def tested(self) -> float | None:
+        """The epsilon that is tested, if any."""
+        return self.paper if self.epsilon is None else self.epsilon
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A plan with its data and claims; participations: rounds of the busiest client, ledger: what claims rest on."""
+
+    name: str
+    plan: Plan
+    dataset: Dataset
+    participations: int
+    claims: tuple[EpsilonClaim, ...]
+    ledger: Ledger
+
+    def at(self, claim: EpsilonClaim, delta: float) -> float:
+        """Return the epsilon that is claimed at another delta."""
+        return account(self.ledger, delta, claim.adjacency, claim.threat_model).epsilon
+
+
+def subject_of(
+    plan: Plan, dataset: Dataset, name: str, result: RunResult | None = None, named: bool = False
+) -> Subject:
+    """Gather what is claimed: by the result of a run, else by the accountant for the whole plan.
+
+    named: whether a method was named rather than a plan, so that the paper's printed figure is meant.
+    """
+    dataset = data_for(plan, dataset)
+    budget = Budget(plan, dataset, Population.of(plan, dataset).copies if result is None else result.copies)
+    most = expected_participations(plan) if result is None else result.max_participations
+    rounds = plan.rounds if result is None else result.rounds_counted
+    records = budget.all_guarantees(rounds, most) if result is None else list(result.guarantees)
+    paper = _paper(plan, budget, rounds, records, named)
+    claims = tuple(_claim(record, paper) for record in records)
+    return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most))
+
+
+def _claim(record: GuaranteeRecord, paper: float | None) -> EpsilonClaim:
+    own = paper if record.unit == "example" and record.epsilon is None else None
+    return EpsilonClaim(record.threat_model, record.unit, record.delta, record.adjacency, record.epsilon, own)
+
+
+def _paper(plan: Plan, budget: Budget, rounds: int, records: Sequence[GuaranteeRecord], named: bool) -> float | None:
+    """Return the paper's epsilon for a method whose noise follows the data and that has no finite guarantee."""
+    if not plan.method.sensitivity.data_dependent or any(record.epsilon is not None for record in records):
+        return None
+    if named and plan.method.name in PRINTED:
+        return PRINTED[plan.method.name]
+    account = budget.as_the_paper_accounts(rounds)
+    return account.moments if isinstance(account, PaperAccount) else None

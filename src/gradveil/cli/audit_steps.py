@@ -1,0 +1,154 @@
+"""What `gradveil audit` does: find what is claimed, measure it, and show both."""
+
+import importlib
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from gradveil.auditing.audit_record import AUDIT, AuditRecord, AuditRow
+from gradveil.auditing.audits import LEVELS, Effort, audit
+from gradveil.auditing.junit import junit, sentence
+from gradveil.auditing.outside import Mechanism, Outside, audit_outside
+from gradveil.auditing.subject import Subject, subject_of
+from gradveil.cli.loading import load
+from gradveil.cli.output import bar, emit_json, say, table
+from gradveil.errors import BadInput, RunFailed, quoted
+from gradveil.federation.plan import delta_of
+from gradveil.fields import whole
+from gradveil.keys import LARGEST_SEED
+from gradveil.methods import METHODS
+from gradveil.names import pick
+from gradveil.runs import store
+from gradveil.runs.resolving import resolved
+from gradveil.runs.shorthand import Tweaks
+
+
+def of_target(
+    target: str | None,
+    level: str,
+    confidence: float,
+    releases: int | None,
+    victims: int,
+    seed: int,
+    dataset: str,
+    data_dir: Path | None,
+) -> AuditRecord:
+    """Audit a method, a plan or a run at some levels; the folder of a run keeps the record."""
+    if target is None:
+        raise BadInput("audit: give a method, a plan file or a run folder, or a function with --mechanism")
+    levels = [pick("level", name.strip(), {one: one for one in LEVELS}) for name in level.split(",")]
+    whole("seed", seed, 0, LARGEST_SEED)
+    effort = Effort(confidence=confidence, canaries=victims)
+    if releases is not None:
+        whole("releases", releases, 1000)
+        effort = replace(effort, mechanism=replace(effort.mechanism, releases=releases))
+    subject = _subject(target, dataset, data_dir)
+    with bar(f"auditing {subject.name}", len(levels), 0) as advance:
+        record = audit(subject, levels, seed, effort, lambda name: advance(name, 0))
+    if _is_run(Path(target)) and target not in METHODS:
+        store.write_record(Path(target) / AUDIT, record)
+    return record
+
+
+def _is_run(path: Path) -> bool:
+    return store.exists(path / store.PLAN)
+
+
+def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
+    path = Path(target)
+    loaded = partial(load, data_dir=data_dir)
+    if target in METHODS:
+        (plan,) = resolved({}, {"method": target, "dataset": dataset}, Tweaks(), loaded)
+        return subject_of(plan, loaded(plan.dataset), target, named=True)
+    if _is_run(path):
+        plan = store.read_plan(path)
+        result = store.read_result(path, store.inspect(path, plan).heads[-1])
+        data = loaded(plan.dataset, target=plan.target, train_all=plan.train_all)
+        return subject_of(plan, data, path.name, result)
+    if path.suffix == ".toml":
+        (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)
+        return subject_of(plan, loaded(plan.dataset, target=plan.target, train_all=plan.train_all), path.name)
+    pick("audit", target, METHODS)
+    raise BadInput(f"{quoted(target)}: must be a method, a plan file that ends in .toml, or a run folder")
+
+
+def of_mechanism(
+    target: str | None,
+    mechanism: str,
+    epsilon: float | None,
+    noise_multiplier: float | None,
+    bound: float,
+    units: int,
+    dimension: int,
+    delta: float,
+    confidence: float,
+    releases: int | None,
+    seed: int,
+) -> AuditRecord:
+    """Audit a function of somebody's own."""
+    if target is not None:
+        raise BadInput(f"{quoted(target)}: give a target or --mechanism, not both")
+    outside = Outside(
+        name=mechanism,
+        mechanism=_function(mechanism),
+        delta=delta_of(delta),
+        epsilon=epsilon,
+        noise_multiplier=noise_multiplier,
+        bound=bound,
+        units=units,
+        dimension=dimension,
+        releases=4000 if releases is None else releases,
+        confidence=Effort(confidence=confidence).confidence,
+    )
+    return audit_outside(outside, whole("seed", seed, 0, LARGEST_SEED // 2))
+
+
+def _function(name: str) -> Mechanism:
+    """Import the function that the user names, from the folder of today or from what is installed."""
+    module, colon, attribute = name.partition(":")
+    if not colon or not module or not attribute:
+        raise BadInput(f"mechanism = {quoted(name)}: must be MODULE:FUNCTION, such as package.module:release")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(f"mechanism = {quoted(name)}: cannot be imported ({error})") from None
+    if not callable(found):
+        raise BadInput(f"mechanism = {quoted(name)}: is not a function")
+    made: Mechanism = found
+    return made
+
+
+def show(record: AuditRecord, place: Path | None, as_json: bool) -> None:
+    """Print the rows and the verdict, write JUnit XML if asked for; refuted is a failure."""
+    if place is not None:
+        store.write(place, junit(record))
+    if as_json:
+        emit_json(record.plain())
+    else:
+        _show_rows(record)
+    if record.verdict == "refuted":
+        refuted = [row for row in record.rows if row.verdict == "refuted"]
+        worst = max(refuted, key=lambda row: row.lower_bound)
+        raise RunFailed(f"{record.subject}: refuted against {worst.threat_model}, {sentence(worst)}")
+
+
+def _show_rows(record: AuditRecord) -> None:
+    """Print a table for each level, with what its rows rest on."""
+    say(f"audit of {record.subject}: {record.verdict}")
+    for level in dict.fromkeys(row.level for row in record.rows):
+        rows = [row for row in record.rows if row.level == level]
+        columns = ["adversary", "one", "claimed", "at least", "ceiling", "verdict"]
+        table(f"{level} (delta {rows[0].delta:g})", columns, [_cells(row, rows[0].delta) for row in rows])
+        alarms = 1 - rows[0].confidence
+        say(f"{level} refutes what is true with probability at most {alarms:.2g}; {rows[0].why}.")
+    if any(row.paper_claims is not None for row in record.rows):
+        say("* what the paper claims; no finite epsilon is guaranteed.")
+
+
+def _cells(row: AuditRow, delta: float) -> list[str]:
+    whom = row.threat_model if row.delta == delta else f"{row.threat_model}, {row.delta:g}"
+    claimed = "none" if row.tested is None else f"{row.tested:.3g}" + ("*" if row.claimed is None else "")
+    verdict = row.verdict if row.tested is not None else "no claim"
+    return [whom, row.unit, claimed, f"{row.lower_bound:.3g}", f"{row.ceiling:.3g}", verdict]

@@ -1,0 +1,113 @@
+"""Sound plans at both levels, the record that comes of them, and the words for it."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gradveil
+from gradveil.auditing.audit_record import judged, overall
+from gradveil.auditing.audits import Effort
+from gradveil.auditing.junit import junit
+from gradveil.auditing.mechanism_level import MechanismEffort, simulate
+from gradveil.auditing.neighbors import LOUD, Neighbors
+from gradveil.auditing.probe import staged
+from gradveil.auditing.replay_level import ReplayEffort
+from gradveil.auditing.replayer import Replayer
+from gradveil.auditing.telling import Scores, mu_told, told_apart
+from gradveil.cli.main import main
+from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
+from gradveil.models.networks import Mlp
+from gradveil.privacy.clip import Flat
+from gradveil.privacy.schedule import Constant
+
+SMALL = replace(FED_CDP, name="small", clip=Flat(1.0), noise=Constant(2.0))
+AT_THE_SERVER = replace(FED_SDP, clip=Flat(1.0), noise=Constant(2.0))
+FEW = Effort(
+    replay=ReplayEffort(keys=6, climbs=1, draws=50, longest=64),
+    mechanism=MechanismEffort(releases=2000, least=100, chunk=100, longest=64),
+)
+CONTRACT = {
+    "threat_model", "unit", "delta", "claimed", "lower_bound", "ceiling", "confidence", "level", "verdict", "seconds",
+    "paper_claims",
+}  # fmt: skip
+
+
+def test_a_sound_plan_is_consistent_at_both_levels_and_measured_closely(audited):
+    record = audited(AT_THE_SERVER, ("replay", "mechanism"), effort=FEW, rounds=2)
+    assert record.verdict == "consistent"
+    replayed = {row.threat_model: row for row in record.rows if row.level == "replay"}
+    known = replayed["central"]
+    assert 0.7 * known.claimed < known.lower_bound <= known.claimed * 1.001
+    assert {row.level for row in record.rows} == {"replay", "mechanism"}
+    assert all(set(row) >= CONTRACT for row in json.loads(json.dumps(record.plain()))["rows"])
+    assert b"<testsuite" in junit(record)
+
+
+@pytest.mark.slow
+def test_noise_that_follows_the_gradients_is_refuted_at_both_levels_and_the_papers_figure_is_what_is_tested(audited):
+    method = replace(FED_ALPHA_CDP, clip=Flat(1.0))
+    for level in ("replay", "mechanism"):
+        record = audited(method, (level,), effort=FEW)
+        assert record.verdict == "refuted"
+        examples = [row for row in record.rows if row.unit == "example"]
+        assert all(row.claimed is None and row.paper_claims > 0 for row in examples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("z", [0.5, 1.0, 1.5])
+def test_the_mechanism_level_reaches_nine_tenths_of_the_true_mu_where_batches_are_known(z, digits):
+    method = replace(SMALL, noise=Constant(z))
+    sizes = {"clients": 1, "cohort": 1, "client_size": 4, "batch": 4, "rounds": 1, "sampling": "whole"}
+    stage = staged(gradveil.plan("digits", method, model=Mlp(hidden=(4,)), **sizes), digits, 8)
+    scores = simulate(Replayer(stage, 3, 0.5), Neighbors((LOUD,) * 2), "update", MechanismEffort(releases=60_000), 3)
+    assert 0.9 / z < mu_told((scores["known"],), 0.95) <= 1 / z
+
+
+@pytest.mark.slow
+def test_sound_plans_are_refuted_no_more_often_than_the_confidence_allows(audited):
+    few = replace(FEW, mechanism=MechanismEffort(releases=800, least=100, chunk=100))
+    refuted = [audited(SMALL, ("mechanism",), seed, few, rounds=1).verdict for seed in range(20)].count("refuted")
+    assert refuted <= 4  # P(more than 4 of 20 at 5 %) is 0.003
+
+
+def test_scores_that_never_overlap_reach_the_ceiling_and_equal_ones_show_nothing():
+    far = Scores(np.full(400, 5.0), np.zeros(400))
+    told = told_apart((far,), 1e-5, 0.95)
+    assert told.bound == told.ceiling > math.log(50)
+    assert told_apart((Scores(np.zeros(400), np.zeros(400)),), 1e-5, 0.95).bound == 0
+
+
+@pytest.mark.parametrize(
+    ("tested", "lower", "ceiling", "verdict"),
+    [
+        (1.0, 2.0, 5.0, "refuted"),
+        (1.0, 0.5, 5.0, "consistent"),
+        (6.0, 0.5, 5.0, "no-power"),
+        (None, 9.0, 9.0, "consistent"),
+    ],
+)
+def test_a_row_is_judged_by_bound_and_ceiling(tested, lower, ceiling, verdict):
+    assert judged(tested, lower, ceiling) == verdict
+
+
+def test_an_audit_without_rows_claims_nothing():
+    assert overall(()) == "consistent"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "audit: give"),
+        (["no-such-method"], "must be one of"),
+        (["fed-cdp", "--level", "wrong"], "level = "),
+        (["fed-cdp", "--releases", "1"], "releases = 1"),
+        (["fed-cdp", "--confidence", "2"], "confidence = 2"),
+        (["fed-cdp", "--mechanism", "json:dumps"], "not both"),
+    ],
+)
+def test_an_audit_that_cannot_be_made_is_one_sentence(arguments, said, capsys):
+    assert main(["audit", *arguments]) == 2
+    assert said in capsys.readouterr().err

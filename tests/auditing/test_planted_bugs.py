@@ -1,0 +1,146 @@
+"""Bugs planted into the code that trains, or that accounts for it: `audit` must refute each, at its usual effort."""
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import pytest
+
+import gradveil
+from gradveil import keys, tree
+from gradveil.auditing import audits
+from gradveil.auditing.subject import subject_of
+from gradveil.data.sampling import BatchIndices, Poisson
+from gradveil.federation import client
+from gradveil.federation import ledger as translator
+from gradveil.methods import FED_CDP, FED_SDP_CLIENT, QUANTILE
+from gradveil.privacy import sanitize
+from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.clip import Flat, PerLayer
+from gradveil.privacy.schedule import Constant
+from gradveil.privacy.sensitivity import Fixed, L2Max
+
+CROSS = sanitize.cross
+RELEASES = translator.releases
+
+
+def noise_divided_by_b_twice(surface, method, lot, mask, expected, sigma, state, key):
+    return CROSS(surface, method, lot, mask, expected, sigma / expected, state, key)
+
+
+def clip_after_the_mean(surface, method, lot, mask, expected, sigma, state, key):
+    weights = jnp.broadcast_to(mask[:, None] / expected, tree.layer_norms(lot).shape)
+    mean = tree.lot_of_one(tree.weighted_sum(weights, lot))
+    return CROSS(surface, method, mean, jnp.ones(1), 1, sigma / expected, state, key)
+
+
+def noise_on_the_first_layer_only(surface, method, lot, mask, expected, sigma, state, key):
+    loud = CROSS(surface, method, lot, mask, expected, sigma, state, key)
+    quiet = CROSS(surface, method, lot, mask, expected, 0 * sigma, state, key)
+    return loud._replace(used=(loud.used[0], *quiet.used[1:]))
+
+
+def mask_ignored(surface, method, lot, mask, expected, sigma, state, key):
+    return CROSS(surface, method, lot, jnp.ones_like(mask), expected, sigma, state, key)
+
+
+def data_dependent_s(surface, method, lot, mask, expected, sigma, state, key):
+    return CROSS(surface, method._replace(sensitivity=L2Max()), lot, mask, expected, sigma, state, key)
+
+
+def first_c_in_the_noise(surface, method, lot, mask, expected, sigma, state, key):
+    return CROSS(surface, method._replace(sensitivity=Fixed(1.0)), lot, mask, expected, sigma, state, key)
+
+
+def divided_by_the_realized_count(surface, method, lot, mask, expected, sigma, state, key):
+    count = jnp.maximum(jnp.sum(mask), 1.0)
+    found = CROSS(surface, method, lot, mask, expected, 0 * sigma, state, key)
+    loud = CROSS(surface, method, lot, mask, expected, sigma, state, key)
+    used = tree.add_scaled(loud.used, found.used, expected / count - 1)
+    return loud._replace(used=used)
+
+
+def crossing(bug):
+    def plant(monkeypatch):
+        for module in (sanitize, client):
+            monkeypatch.setattr(module, "cross", bug)
+        monkeypatch.setattr("gradveil.auditing.replayer.cross", bug)
+
+    return plant
+
+
+def forgotten_root_of_m(monkeypatch):
+    monkeypatch.setattr(translator, "releases", lambda *a: tuple(replace(r, layers=1) for r in RELEASES(*a)))
+
+
+def key_reused_each_step(monkeypatch):
+    monkeypatch.setattr(client, "_noise_key", lambda task, data, index: keys.of_words(0, 7))
+
+
+def shares_too_small_by_the_cohort(monkeypatch):
+    monkeypatch.setattr(client, "_own", lambda spec, sigma: sigma / spec.honest)
+
+
+def fixed_pass_accounted_as_poisson(monkeypatch):
+    def pick(self, key, step, size, batch):
+        return BatchIndices(jnp.arange(self.capacities(size, batch)[-1]), jnp.asarray(batch))
+
+    monkeypatch.setattr(Poisson, "pick", pick)
+
+
+def nan_passes_the_clip(monkeypatch):
+    monkeypatch.setattr(sanitize, "_finite", lambda lot, norms: (lot, norms))
+
+
+def preparation_uncounted(monkeypatch):
+    def counted(plan, t, *rest):
+        return () if plan.stage(t) is not None else RELEASES(plan, t, *rest)
+
+    monkeypatch.setattr(translator, "releases", counted)
+
+
+SMALL = replace(FED_CDP, name="small", clip=Flat(1.0), noise=Constant(2.0))
+SHARED = replace(FED_SDP_CLIENT, name="shared", clip=Flat(1.0), noise=Constant(2.0), share=True)
+LEARNING = replace(QUANTILE, name="learning", clip=Quantile(1.0, eta=1.0), noise=Constant(2.0))
+BUGS = {
+    "noise divided by B twice": (crossing(noise_divided_by_b_twice), SMALL, {}),
+    "clip after the mean": (crossing(clip_after_the_mean), SMALL, {}),
+    "noise on the first layer only": (crossing(noise_on_the_first_layer_only), SMALL, {}),
+    "forgotten sqrt(M)": (forgotten_root_of_m, replace(SMALL, clip=PerLayer(1.0)), {}),
+    "key reused each step": (key_reused_each_step, SMALL, {}),
+    "mask ignored": (crossing(mask_ignored), SMALL, {}),
+    "the first C in the noise": (crossing(first_c_in_the_noise), LEARNING, {"rounds": 6}),
+    "shares too small by the cohort": (shares_too_small_by_the_cohort, SHARED, {"cohort": 4, "clients": 4}),
+    "amplification of a fixed pass": (fixed_pass_accounted_as_poisson, SMALL, {}),
+    "data-dependent S": (crossing(data_dependent_s), SMALL, {}),
+    "NaN passes the clip": (nan_passes_the_clip, SMALL, {}),
+    "divided by the realized count": (crossing(divided_by_the_realized_count), SMALL, {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_refuted(bug, audited, monkeypatch):
+    plant, method, changes = BUGS[bug]
+    plant(monkeypatch)
+    record = audited(method, **changes)
+    assert record.verdict == "refuted", [(r.threat_model, r.claimed, r.lower_bound) for r in record.rows]
+
+
+@pytest.mark.slow
+def test_a_preparation_that_is_not_counted_is_refuted(monkeypatch, digits):
+    preparation_uncounted(monkeypatch)
+    record = audits.audit(subject_of(gradveil.plan("digits", "fed-sum"), digits, "fed-sum"), ("replay",))
+    assert record.verdict == "refuted"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "least"),
+    [(SMALL, 0.75), (replace(SMALL, clip=PerLayer(1.0)), 0.75), (SHARED, 0.75), (LEARNING, 0.1)],
+    ids=lambda value: getattr(value, "name", None),
+)
+def test_the_same_plans_without_a_bug_are_not_refuted_and_measured_closely(method, least, audited):
+    record = audited(method)  # most of what LEARNING spends here is its noised count, which is not replayed
+    assert record.verdict == "consistent"
+    finite = [row for row in record.rows if row.claimed is not None]
+    assert max(row.lower_bound / row.claimed for row in finite) > least
