@@ -7,7 +7,20 @@ import sys
 import pytest
 
 HEAVY = ("jax", "numpy", "scipy", "sklearn", "matplotlib", "dp_accounting", "flwr", "uvicorn")
-VERBS = ("run", "attack", "audit", "account", "plan", "report", "serve", "table", "data list", "list", "bench", "federate demo")
+VERBS = (
+    "run",
+    "attack",
+    "audit",
+    "account",
+    "plan",
+    "report",
+    "serve",
+    "table",
+    "data list",
+    "list",
+    "bench",
+    "federate demo",
+)
 
 
 def imported(*arguments):
