@@ -340,7 +340,10 @@ def test_guesses_that_start_apart_are_written_apart(prior):
     at = stage(ROW, columns=COLUMNS)
     read = np.asarray(prior.read(prior.write(x, known, at), known, at))
     assert len({guess.tobytes() for guess in read}) == 50  # guesses that start as one move as one
-    if not isinstance(prior, Gaussian | Levels):
+    if isinstance(prior, Squashed):  # z = x stands for another value: at the ends of the range the sine is flat
+        low, high = float(known.low.min()), float(known.high.max())
+        np.testing.assert_allclose((read - low) / (high - low), (1 + np.sin(x)) / 2, rtol=1e-5)
+    elif not isinstance(prior, Gaussian | Levels):
         np.testing.assert_array_equal(read, x)
 
 
