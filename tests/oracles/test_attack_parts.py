@@ -19,7 +19,7 @@ from gradveil.attacks.leak import Column, Leak, Public, Reading, Stage, fused, m
 from gradveil.attacks.lineup import lineup
 from gradveil.attacks.metrics import overlap
 from gradveil.attacks.optimizers import SignedAdam
-from gradveil.attacks.prior import PRIORS, Box, Gaussian, Levels, TotalVariation
+from gradveil.attacks.prior import PRIORS, Box, Gaussian, Levels, Squashed, TotalVariation
 from gradveil.attacks.public_stats import PublicStats, compute
 from gradveil.attacks.score import Truth
 from gradveil.attacks.start import STARTS, ClassMean, ConstantStart, Normal, Tiles, Uniform
