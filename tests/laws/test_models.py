@@ -1,6 +1,7 @@
 """What every model promises: pure, compared by value, of the documented size, and equal to the textbook layers."""
 
 import math
+from dataclasses import fields
 
 import jax
 import jax.numpy as jnp
@@ -63,8 +64,7 @@ def test_it_gives_one_logit_a_class_and_is_pure(model, shape):
 
 @ALL
 def test_it_is_compared_and_hashed_by_value(model, shape):
-    names = model.__dataclass_fields__
-    twin = type(model)(**{name: getattr(model, name) for name in names})
+    twin = type(model)(**{field.name: getattr(model, field.name) for field in fields(model)})
     assert twin == model
     assert hash(twin) == hash(model)
 

@@ -73,4 +73,4 @@ def test_conclusions_are_listed_by_their_verdict():
     claim = Cell(
         row=("c",), column=("verdict",), published="holds", job=None, measure="claim", interpretation="it wins"
     )
-    assert verdicts([fill(claim, Measurement("fails"))]) == {"holds": [], "fails": ["c: won"], "undecided": []}
+    assert verdicts([fill(claim, Measurement("fails"))]) == {"holds": [], "fails": ["c: it wins"], "undecided": []}

@@ -41,7 +41,7 @@ KEYS = {
         "rule_meaning seed victims settings settings_sha256 success_rate mean_rmse mean_mse mean_rmse_unclamped "
         "mean_psnr mean_ssim prior_rmse class_mean_rmse gain gain_ci verdict resilient "
         "resilient_by_the_papers_rule mean_iterations mean_evaluations label_accuracy label_prior identification "
-        "feature_accuracy feature_baseline diverged per_victim labels candidates seconds"
+        "feature_accuracy feature_baseline diverged not_fitted per_victim labels candidates seconds cohort"
     ),
 }
 """The keys of each file, in their order: other programs read them, so they stay."""

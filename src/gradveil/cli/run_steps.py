@@ -40,13 +40,12 @@ def execute(request: RunRequest) -> None:
     if request.target_epsilon is not None:
         plans = [_calibrated(plans, request)]
     pipeline.refuse_unreached(options.watch, plans[0])
-    if len(plans) == 1 and not request.as_json:
-        _say_origin(plans[0], request)
+    origin = _origin(plans[0], request) if len(plans) == 1 and not request.as_json else ""
     if request.dry_run:
-        return _dry_run(plans[0], request.data_dir, options, request.as_json)
+        return _dry_run(plans[0], request.data_dir, options, request.as_json, origin)
     load = partial(_loaded, request.data_dir)
     jobs = [PlannedRun(p, load(p), f, options) for p, f in zip(plans, _folders(plans, request.out), strict=True)]
-    _carry_out(jobs, request)
+    _carry_out(jobs, request, origin)
 
 
 def _calibrated(plans: list[Plan], request: RunRequest) -> Plan:
@@ -69,15 +68,15 @@ def _calibrated(plans: list[Plan], request: RunRequest) -> Plan:
     return plan
 
 
-def _say_origin(plan: Plan, request: RunRequest) -> None:
-    """Say where the settings that the user did not give come from."""
-    target = request.target_epsilon
+def _origin(plan: Plan, request: RunRequest) -> str:
+    """Return where the settings that the user did not give come from; nothing for a plan file, which gives them all."""
     if plan.tuned is not None:
-        say(f"Settings: {plan.tuned.found}.")
-    elif request.plan_file is None:
-        preset = preset_for(_loaded(request.data_dir, plan), plan.method, target, plan.threat_model)
-        origin = "" if plan.features is None else f" {plan.features.origin}"
-        say(f"Settings that you did not give: {preset.found}.{origin}")
+        return f"Settings: {plan.tuned.found}."
+    if request.plan_file is not None:
+        return ""
+    preset = preset_for(_loaded(request.data_dir, plan), plan.method, request.target_epsilon, plan.threat_model)
+    features = "" if plan.features is None else f" {plan.features.origin}"
+    return f"Settings that you did not give: {preset.found}.{features}"
 
 
 def _resume(request: RunRequest, options: Options) -> None:
@@ -127,8 +126,11 @@ def _folders(plans: list[Plan], out: Path | None) -> list[Path]:
     return [out or Path("runs") / f"{Path(plans[0].dataset).stem}-{plans[0].method.name}-{stamp}"]
 
 
-def _carry_out(jobs: list[PlannedRun], request: RunRequest) -> None:
-    """Train, attack and report; the demonstration, and whoever asks for it, attacks each run afterwards."""
+def _carry_out(jobs: list[PlannedRun], request: RunRequest, origin: str = "") -> None:
+    """Train, attack and report; the demonstration, and whoever asks for it, attacks each run afterwards.
+
+    origin: where settings come from, said only once nothing was refused.
+    """
     attack = len(jobs) > 1 if request.attack is None else request.attack
     folder = jobs[0].folder.parent if len(jobs) > 1 else jobs[0].folder
     with RunDisplay() as display:
@@ -143,6 +145,8 @@ def _carry_out(jobs: list[PlannedRun], request: RunRequest) -> None:
                 err=True,
             )
             raise typer.Exit(130) from None
+    if origin:
+        say(origin)
     _show(done, attack, request.as_json)
 
 
@@ -164,7 +168,7 @@ def _show(done: RunOutcomes, attack: bool, as_json: bool) -> None:
     typer.echo(f"report: {done.page}")
 
 
-def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool) -> None:
+def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool, origin: str) -> None:
     data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
     with doing("compiling and timing one round"):
         expected = estimate(plan, data, options)
@@ -173,6 +177,8 @@ def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool)
     answer = {"plan": codec.encode(plan), "estimate": codec.encode(expected), "guarantees": codec.record(forecast)}
     if as_json:
         return emit_json(answer)
+    if origin:
+        say(origin)
     typer.echo(tomli_w.dumps(answer["plan"]))
     run_summary.show_estimate(expected)
     show_guarantees(f"Guarantees of {plan.method.name} after {plan.rounds} rounds", forecast)

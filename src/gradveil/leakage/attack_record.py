@@ -107,12 +107,12 @@ class AttackRecord:
     feature_accuracy: float | None
     feature_baseline: float | None
     diverged: int
-    not_fitted: int = 0
+    not_fitted: int
     per_victim: tuple[VictimScore, ...]
     labels: dict[str, float | None]
     candidates: tuple[CandidateRecord, ...]
     seconds: float
-    cohort: int = 1
+    cohort: int
     membership: MembershipRecord | None = field(default=None, metadata=codec.OPTIONAL)
 
     def __post_init__(self) -> None:

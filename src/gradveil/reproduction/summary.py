@@ -45,7 +45,7 @@ def verdicts(cells: Sequence[FilledCell]) -> dict[str, list[str]]:
     said: dict[str, list[str]] = {HOLDS: [], FAILS: [], UNDECIDED: []}
     for filled in cells:
         word = None if filled.measurement is None else filled.measurement.value
-        said[str(word or UNDECIDED)].append(f"{filled.cell.row[0]}: {filled.cell.interpretation}")
+        said.setdefault(str(word or UNDECIDED), []).append(f"{filled.cell.row[0]}: {filled.cell.interpretation}")
     return said
 
 
