@@ -88,7 +88,11 @@ def fixed_pass_accounted_as_poisson(monkeypatch):
 
 
 def nan_passes_the_clip(monkeypatch):
-    monkeypatch.setattr(sanitize, "_finite", lambda lot, norms: (lot, norms))
+    def clipped(method, norms, mask, state):
+        scales = method.clip.scales(norms, state) * mask[:, None]
+        return sanitize._Clipped(norms, scales, scales)
+
+    monkeypatch.setattr(sanitize, "_clipped", clipped)
 
 
 def preparation_uncounted(monkeypatch):
