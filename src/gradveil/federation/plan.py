@@ -10,6 +10,7 @@ import numpy as np
 from gradveil.accounting.threats import THREATS
 from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
+from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
 from gradveil.federation.server_side import ServerSide
 from gradveil.federation.tuned import Tuned
@@ -63,8 +64,8 @@ class NoiseSource(Enum):
 class Plan:
     """A federated training run. The letters are the paper's.
 
-    clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `train_all` adds
-    MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
+    clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `schema` says how the
+    columns of a user's table become features. `train_all` adds MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
     before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
     repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
@@ -81,6 +82,7 @@ class Plan:
     client_size: int
     learning_rate: float
     target: str | None = None
+    schema: Schema | None = None
     train_all: bool = False
     model: Model = field(default=Cnn(), metadata={"kinds": MODELS})
     partition: Partition = field(default=TwoShards(), metadata={"kinds": PARTITIONS})
