@@ -21,10 +21,12 @@ from gradveil.auditing.subject import Subject, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
+from gradveil.data.schema_text import read_schema
+from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
-from gradveil.federation.plan import Plan
+from gradveil.federation.plan import LOADED_BY, Plan
 from gradveil.fields import MOST_REAL, choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
@@ -79,7 +81,7 @@ class Trained:
         return likeliest
 
 
-LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int}
+LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int, "schema": Schema}
 
 
 @machine_errors()
@@ -89,10 +91,16 @@ def dataset(name: str | Path, **options: Any) -> Dataset:
     for key, value in options.items():
         kind = pick("option", key, LOADING)
         if value is not None or kind is bool:
-            coerced[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+            coerced[key] = _option(key, kind, value)
     if "seed" in coerced:
         whole("seed", coerced["seed"], 0, LARGEST_SEED)
     return sources.load(sources.locate(name), **coerced)
+
+
+def _option(key: str, kind: type[Any], value: Any) -> Any:
+    if key == "schema":
+        return value if isinstance(value, Schema) else read_schema(_path(key, value))
+    return Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
 
 
 @machine_errors()
@@ -113,7 +121,7 @@ def plan(
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
     given, tweaks = divided(changes)
-    location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
+    location, loading = sources.locate(name), {key: given[key] for key in LOADED_BY if key in given}
     data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
     target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")

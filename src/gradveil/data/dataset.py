@@ -50,7 +50,8 @@ class Dataset:
     says which values of a table row belong together; empty for images. `caveats` are sentences that come first in every
     guarantee of a model trained on it: what was taken from the records without noise. Empty where scaling and classes
     are public constants. `features_sha256` names the fixed features that stand in place of the examples, empty for the
-    examples themselves. `schema` is how rows of a table became features, if a schema said so: new rows are encoded by it.
+    examples themselves. `schema` says how the rows of a table became features, where one was given; new rows are
+    encoded by it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A user's table as a dataset, encoded by a schema: by public facts only, if the schema says that it holds no others."""
+"""A user's table as a dataset, encoded by a schema: by public facts only, if the schema says that it is public."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ from gradveil.data.table_schema import (
     SchemaColumn,
     SchemaTarget,
 )
-from gradveil.data.user_columns import DATE, FEW_LEVELS, MOST_LEVELS, Numbers, TextTable, Texts, parse
+from gradveil.data.user_columns import DATE, FEW_LEVELS, MOST_LEVELS, Numbers, Texts, TextTable, parse
 from gradveil.data.user_csv import as_number, without_missing
 from gradveil.errors import BadInput
 
