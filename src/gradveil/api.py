@@ -81,7 +81,16 @@ class Trained:
         return likeliest
 
 
-LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int, "schema": Schema}
+LOADING = {
+    "data_dir": str,
+    "target": str,
+    "train_all": bool,
+    "allow_download": bool,
+    "seed": int,
+    "schema": Schema,
+    "client_column": str,
+    "test": str,
+}
 
 
 @machine_errors()
@@ -105,9 +114,13 @@ def _option(key: str, kind: type[Any], value: Any) -> Any:
 
 @machine_errors()
 def plan(
-    name: str | Path, method: Method | str = "fed-cdp", *, target_epsilon: float | None = None, **changes: Any
+    name: str | Path | Dataset,
+    method: Method | str = "fed-cdp",
+    *,
+    target_epsilon: float | None = None,
+    **changes: Any,
 ) -> Plan:
-    """Make a plan for a dataset: its preset, with your changes to any field of Plan.
+    """Make a plan for a dataset (its name, its path, or data in memory): its preset, with your changes of Plan's fields.
 
     The short names of the command line are understood too: lr, clip, sigma, decay, sigma_end, draw, sensitivity.
     target_epsilon: scales all noise so that the plan spends at most that, against its `threat_model`.
@@ -121,12 +134,25 @@ def plan(
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
     given, tweaks = divided(changes)
-    location, loading = sources.locate(name), {key: given[key] for key in LOADED_BY if key in given}
-    data = dataset(location, **loading)
+    location, data = _in_memory(name, given) if isinstance(name, Dataset) else _by_name(name, given)
     started = method_named(method) if isinstance(method, str) else method
     target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
     made = resolve(location, data, tweaks.of(chosen(started, data)), given, target)
     return made if target is None else meet(made, data, target)
+
+
+def _by_name(name: str | Path, given: dict[str, Any]) -> tuple[str, Dataset]:
+    location = sources.locate(name)
+    return location, dataset(location, **{key: given[key] for key in LOADED_BY if key in given})
+
+
+def _in_memory(data: Dataset, given: dict[str, Any]) -> tuple[str, Dataset]:
+    """Return data in memory and their name; how they are loaded cannot be said, and their schema goes into the plan."""
+    for key in LOADED_BY:
+        if key in given:
+            raise BadInput(f"{key}: is for data that is loaded by its name or path; say it to Dataset.of")
+    given["schema"] = data.schema
+    return data.name, data
 
 
 def _refuse_unknown(changes: dict[str, Any]) -> None:
@@ -150,10 +176,13 @@ def train(
     resume: bool = False,
     engine: str = "vectorized",
     *,
+    data: Dataset | None = None,
     attack: bool = False,
     report: bool = False,
 ) -> Trained:
     """Train a plan in a run folder (a temporary one by default) and return the model.
+
+    data: what the plan was made for, where it is in memory; otherwise it is loaded by its name.
 
     resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
@@ -163,15 +192,17 @@ def train(
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
     if report and out is None:
         raise BadInput("report: name the folder that the page goes to, with out")
-    carry_out = partial(_train, plan, Options(resume=resume, engine=engine), attack, report)
+    if data is not None and (not isinstance(data, Dataset) or data.name != plan.dataset):
+        raise BadInput(f"data = {quoted(data)}: the plan is for {plan.dataset!r}")
+    carry_out = partial(_train, plan, data, Options(resume=resume, engine=engine), attack, report)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
             return carry_out(Path(folder) / "run")
     return carry_out(_path("out", out))
 
 
-def _train(plan: Plan, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
-    data = pipeline.loaded(plan)
+def _train(plan: Plan, given: Dataset | None, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
+    data = pipeline.loaded(plan) if given is None else given
     done = pipeline.run(plan, data, folder, options, attack=attack, report=report)
     return Trained(
         plan, server.model_of(plan, done.run.state), data.classes, data.shape, done.result, done.attacks, done.page
