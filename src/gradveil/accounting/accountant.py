@@ -4,14 +4,12 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gradveil.accounting import caveats, coupling, guarantee, participation, tight
+from gradveil.accounting import caveats, coupling, guarantee, tight
 from gradveil.accounting.guarantee import Guarantee
+from gradveil.accounting.participation import OVERFLOW, beyond, is_sampled
 from gradveil.accounting.release import Ledger, Release
 from gradveil.accounting.selection import RARE, about_tuning
 from gradveil.accounting.threats import THREATS, Loss, central_loss, epsilon_of_sums, is_drawn_in_secret, pools
-
-OVERFLOW = 1e-15
-"""Probability that one batch of random size is truncated to its capacity."""
 
 
 def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[str] = ()) -> list[Guarantee]:
@@ -80,13 +78,14 @@ def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str)
 
     Whether the other records of a batch fill it does not depend on the record in question. So with probability
     1 - eta, the same for both neighbors, nothing is truncated, and by convexity delta(epsilon) grows by eta at most.
+    The same eta pays for passes in which a whole client's random places move sums farther than is accounted.
     Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full, or in
     sums over clients the chance that any draw meets it (`coupling`), if that leaves the smaller epsilon.
     """
-    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if participation.is_sampled(r))
+    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if is_sampled(r))
     eta += RARE if ledger.best_of is not None else 0.0
     reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
-    cut_off = math.fsum((1 if whole else r.copies) * participation.beyond(r, reach, whole) for r in ledger.sums)
+    cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
     loss = Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
     if delta - eta - cut_off > 0:
         loss = THREATS[threat](ledger, delta - eta - cut_off, adjacency)
