@@ -127,7 +127,7 @@ def _started(
     location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
     data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
-    return resolve(location, data, tweaks.of(chosen(started, data)), given, target), data
+    return resolve(location, data, tweaks.of(chosen(started, data, given, target)), given, target), data
 
 
 def _path(name: str, value: Any) -> Path:

@@ -1,9 +1,14 @@
 """Settings of fed-sum for data of one's own: sized by the data, alike on every machine, and said in a sentence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gradveil.data.dataset import Dataset, Split
+from gradveil.methods import FED_SUM
+from gradveil.privacy.clip import Flat
+from gradveil.runs.presets import chosen
 from gradveil.runs.sum_presets import PACES, PATIENCE, sums_for
 
 
@@ -47,3 +52,14 @@ def test_published_data_keep_the_angles_that_their_settings_were_found_with():
                         name="mnist", classes=("a", "b"))  # fmt: skip
     assert sums_for(published).features.scattering.angles == 8
     assert "held-out training images of MNIST" in sums_for(published).found
+
+
+def test_the_clip_of_a_preset_follows_what_is_spent_against_whom():
+    """Fashion-MNIST clips to .1 where about 1 is spent on sums over all clients, and to .3 elsewhere."""
+    fashion = replace(pictures(72_000, 28, 28, 1, own=False), name="fashion-mnist")
+    clips = {
+        (epsilon, threat): chosen(FED_SUM, fashion, {"threat_model": threat}, epsilon).clip
+        for epsilon, threat in [(1.0, "aggregate"), (3.0, "aggregate"), (0.5, "aggregate"), (1.0, "server")]
+    }
+    assert list(clips.values()) == [Flat(0.1), Flat(0.3), Flat(0.3), Flat(0.3)]
+    assert chosen(FED_SUM, fashion, target_epsilon=11.0).clip == Flat(0.1)  # against the server: 11 / sqrt(120) = 1.004
