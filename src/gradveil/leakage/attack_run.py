@@ -146,10 +146,12 @@ def attack(
     done: Callable[[int], None] = lambda victim: None,
     identify: bool = True,
     cores: int | None = None,
+    told_apart: Callable[[int], None] = lambda victim: None,
 ) -> Outcome:
     """Attack some victims of a scene, on as many cores as given or on all, and judge what came out.
 
     identify: also try every rule for labels and candidate identification, which read the same leaks on their own.
+    done, told_apart: called after the attack on each victim, and after its identification.
     """
     began = time.perf_counter()
     public = public_half(scene.dataset)
@@ -161,7 +163,7 @@ def attack(
     found = summary(verdicts) | {"per_victim": tuple(verdicts)}
     told = _membership(scene, attack, caught, truths, seed, done) if isinstance(attack, Membership) else None
     identify = identify and not infers
-    candidates = identification(caught, truths, seed) if identify else ()
+    candidates = identification(caught, truths, seed, told_apart) if identify else ()
     near = not infers and finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
     judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near, found["not_fitted"], told)
     record = AttackRecord(
