@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from gradveil import tree
-from gradveil.attacks.law import floored, law_of, log_density, units
+from gradveil.attacks.law import all_of, floored, law_of, log_density, seen, units_of_all
 from gradveil.attacks.leak import Host, Law, Leak, Reading, Stage, apart
 from gradveil.tree import Array, Tree
 
@@ -21,7 +21,8 @@ def log_likelihoods(leak: Leak, x: Host, y: Host) -> Host:
     """Return log p(readings | candidate) of n candidates, up to a constant: x [n, L B, ...], y [n, L B] -> [n].
 
     A candidate is the whole batch: the adversary is given its other examples. The likelihood is that of the mechanism:
-    which coordinates it holds back, how it clips, and the noise that this candidate would have drawn.
+    which coordinates it holds back, how it clips, the noise that this candidate would have drawn, and what the clip
+    would have written beside it.
     """
     return log_likelihoods_and_draws(leak, x, y, 0, jax.random.key(0))[0]
 
@@ -57,7 +58,7 @@ class _Drawn(NamedTuple):
 @partial(jax.jit, static_argnums=(0, 1))
 def _drawn(stage: Stage, draws: int, reading: Reading, x: Array, y: Array, key: Array) -> _Drawn:
     """Draw what one candidate would have shown in place of a reading."""
-    truth = _certain(law_of(stage, reading, x, y), reading.gradient)
+    truth = _certain(all_of(law_of(stage, reading, x, y)), seen(reading))
     if truth.share is not None:
         return _Drawn(truth, _mixed_draws(truth, draws, key))
     leaves = jax.tree.leaves(truth.value)
@@ -69,14 +70,14 @@ def _drawn(stage: Stage, draws: int, reading: Reading, x: Array, y: Array, key: 
 @partial(jax.jit, static_argnums=0)
 def _scores(stage: Stage, reading: Reading, drawn: _Drawn | None, x: Array, y: Array) -> Array:
     """Return log-likelihoods [n, 1 + draws] of candidates, that of the reading first."""
-    unit = units(reading)
+    unit, shown = units_of_all(reading), seen(reading)
 
     def of(candidate: tuple[Array, Array]) -> Array:
-        law = law_of(stage, reading, *candidate)
-        own = log_density(reading.gradient, law, unit)[None]
+        law = all_of(law_of(stage, reading, *candidate))
+        own = log_density(shown, law, unit)[None]
         if drawn is None:
             return own
-        certain, score = _certain(law, reading.gradient), _gaussian_scores if law.share is None else _mixed_scores
+        certain, score = _certain(law, shown), _gaussian_scores if law.share is None else _mixed_scores
         return jnp.concatenate([own, score(drawn, certain, unit)])
 
     scores: Array = jax.lax.map(of, (x, y))

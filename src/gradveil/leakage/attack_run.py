@@ -51,7 +51,12 @@ def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
     """Read one client, as often as the scene says; returns what the adversary holds, and the truth."""
     reads = [scene.read(client, r) for r in range(scene.readings)]
     readings = tuple(
-        Reading(read.params, _on_host(read.clip_state), _on_host(read.gradient), _on_host(read.std), scene.sigmas(r))
+        Reading(
+            read.params,
+            *map(_on_host, (read.clip_state, read.gradient, read.std)),
+            sigmas=scene.sigmas(r),
+            slots=_on_host(read.slots),
+        )
         for r, read in enumerate(reads)
     )
     x, y = (part[reads[0].rows] for part in (scene.dataset.train.x, scene.dataset.train.y))

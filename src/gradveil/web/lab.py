@@ -70,9 +70,9 @@ def answer(request: LabRequest) -> dict[str, Any]:
     method = fitted(METHODS[request.method].value, data)
     if not method.noise.silent:
         method = replace(method, noise=Constant(request.sigma))
-    sizes = {"clients": PICTURES, "client_size": 10, "batch": 1, "sampling": FixedPass()}
     # The network reads the pictures themselves, also under a method whose own model reads features of them.
-    plan = replace(resolve(request.dataset, data, method, sizes), model=AttackNet(), features=None)
+    changes = {"clients": PICTURES, "client_size": 10, "batch": 1, "sampling": FixedPass()}
+    plan = resolve(request.dataset, data, method, changes | {"model": AttackNet(), "features": None})
     plan = scenes.as_paper(plan, Surface.EXAMPLE, 1, 1)
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
     drop_programs_if_many()
