@@ -78,17 +78,17 @@ def blur_and_errors(sigma, bias, victims=25):
     """Of rows alone in their bins: noise on the difference of two rows over the bin's size, the row, its errors."""
     sent = Imprint().planted(planted(4, bias=bias)[0])
     leaks, truths = zip(*noised(sigma, 1.0, 4, victims, sent), strict=True)
-    for leak, x, found in zip(leaks, truths, mount(Imprint(), leaks, seed=0), strict=True):
-        sizes = 1 / np.sqrt(np.maximum(opened(sent, x, bias), 1) * (bias + np.square(x).sum(axis=1)))
-        for row, size in zip(x[alone_in_its_bin(sent, x, bias)], sizes[alone_in_its_bin(sent, x, bias)], strict=True):
-            errors = found.x[-1] - row
-            yield np.sqrt(2) * sigma / size, row, errors[np.argmin(np.abs(errors).max(axis=1))]
+    for x, found in zip(truths, mount(Imprint(), leaks, seed=0), strict=True):
+        sizes, alone = np.square(x).sum(axis=1) + bias, alone_in_its_bin(sent, x, bias)
+        for row, m, size in zip(x[alone], np.array(opened(sent, x, bias))[alone], sizes[alone], strict=True):
+            off = found.x[-1] - row
+            yield sigma * np.sqrt(2 * m * size), row, off[np.argmin(np.abs(off).max(axis=1))]
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "level"])
 def test_an_imprint_layer_loses_to_noise_what_the_size_of_its_bins_says_and_no_more(bias):
     squares, spreads = [], []
-    for blur, row, errors in blur_and_errors(2e-4, bias):
+    for blur, row, off in blur_and_errors(2e-4, bias):
         # (d x + e) / (d + e') - x = (e - x e') / d: variance 1 + x_j^2 of value j, in units of the blur, and covariance
         # I + x x^T. Without a bias the 6 values of a level add up to d, and the variance of e' is 6.
         ones = 1.0 if bias else 6.0
@@ -96,17 +96,17 @@ def test_an_imprint_layer_loses_to_noise_what_the_size_of_its_bins_says_and_no_m
         if not bias:
             level = np.arange(INPUTS) < 6
             covariance -= np.outer(level, row) + np.outer(row, level)
-        squares.append(np.sum(np.square(errors / blur)) / np.trace(covariance))
+        squares.append(np.sum(np.square(off / blur)) / np.trace(covariance))
         spreads.append(2 * np.sum(np.square(covariance)) / np.trace(covariance) ** 2)
     assert len(squares) > 50
     assert abs(np.mean(squares) - 1) < 4 * np.sqrt(np.sum(spreads)) / len(spreads)
 
 
 def test_an_imprint_layer_ends_where_noise_outweighs_its_bins():
-    near = [np.abs(errors).max() < 0.1 for blur, _, errors in blur_and_errors(2e-4, True) if blur < 5e-3]
+    near = [np.abs(off).max() < 0.1 for blur, _, off in blur_and_errors(2e-4, True) if blur < 5e-3]
     assert len(near) > 10
     assert all(near)
-    far = [np.abs(errors).max() < 0.1 for blur, _, errors in blur_and_errors(0.2, True) if blur > 1]
+    far = [np.abs(off).max() < 0.1 for blur, _, off in blur_and_errors(0.2, True) if blur > 1]
     assert len(far) > 50
     assert not any(far)
 

@@ -52,8 +52,10 @@ def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
     reads = [scene.read(client, r) for r in range(scene.readings)]
     readings = tuple(
         Reading(
-            read.params,
-            *map(_on_host, (read.clip_state, read.gradient, read.std)),
+            params=read.params,
+            clip_state=_on_host(read.clip_state),
+            gradient=_on_host(read.gradient),
+            std=_on_host(read.std),
             sigmas=scene.sigmas(r),
             slots=_on_host(read.slots),
         )
