@@ -105,7 +105,7 @@ def test_no_trade_of_two_labels_explains_the_reading_better(labels):
 def test_an_order_that_no_change_of_one_label_mends_is_mended_by_a_trade():
     # From (0, 0, 0, 0) single changes end at (0, 0, 1, 0): every other label at one place explains less.
     leak, stuck = leak_of((0, 0, 0, 1), told=np.zeros(STEPS, int)), (0, 0, 1, 0)
-    changes = [stuck[:i] + (c,) + stuck[i + 1 :] for i, c in product(range(STEPS), range(CLASSES))]
+    changes = [(*stuck[:i], c, *stuck[i + 1 :]) for i, c in product(range(STEPS), range(CLASSES))]
     assert all(fit(leak, one) <= fit(leak, stuck) for one in changes)
     assert Ordered(Granted())(leak, STEPS).tolist() == [0, 0, 0, 1]
 
