@@ -9,6 +9,7 @@ Flower claims nothing of cohorts that vary. Needs flwr, which `pip install gradv
 """
 
 import logging
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ TaskIdentity.run_id = TaskIdentity.task_id = TaskIdentity.node_id = 1  # without
 logging.getLogger("flwr").setLevel(logging.CRITICAL)
 COHORT, CLIP, NOISE_MULTIPLIER = 16, 1.0, 1.0
 NEXT_TO_NOTHING = 1e-12
-"""The update of a client that is missing; Flower divides by the norm, so it cannot be zero."""
+"""The update of a client that is missing; Flower divides by the norm and fails at zero."""
 
 
 def fixed_clipping(units: Any, seed: int) -> Any:
@@ -46,21 +47,31 @@ def adaptive_clipping(units: Any, seed: int) -> Any:
 
 def _round(strategy: Any, mod: Any, units: Any, seed: int) -> Any:
     """Let the clients' updates pass the mod and the strategy; Flower draws its noise from NumPy's global generator."""
-    missing = np.full((COHORT - len(units), units.shape[1]), NEXT_TO_NOTHING)
-    replies = [_reply(mod, update, strategy.clipping_norm) for update in np.vstack([units, missing])]
+    cohort = np.zeros((COHORT, units.shape[1]))
+    cohort[: len(units)] = units
+    cohort[~cohort.any(axis=1)] = NEXT_TO_NOTHING
     np.random.seed(seed % 2**32)
-    arrays, _ = strategy.aggregate_train(1, replies)
+    arrays, _ = strategy.aggregate_train(1, _replies(mod, cohort.tobytes(), strategy.clipping_norm))
     return arrays.to_numpy_ndarrays()[0]
+
+
+@cache
+def _replies(mod: Any, cohort: bytes, clip: float) -> list[Message]:
+    """Return what the mods of a cohort send; nothing is random in it, so other seeds need no other."""
+    return [_reply(mod, update, clip) for update in np.frombuffer(cohort).reshape(COHORT, -1)]
 
 
 def _reply(mod: Any, update: Any, clip: float) -> Message:
     """Return what a client's mod sends to the server, where the client sends a model of zeros plus its update."""
     start, config = np.zeros(len(update)), ConfigRecord({"clipping_norm": clip})
-    order = RecordDict({"arrays": ArrayRecord([start]), "config": config})
+    order: dict[str, Any] = {"arrays": ArrayRecord([start]), "config": config}
 
     def app(message: Message, context: Any) -> Message:
-        records = {"arrays": ArrayRecord([start + update]), "metrics": MetricRecord({"num-examples": 1})}
+        records: dict[str, Any] = {
+            "arrays": ArrayRecord([start + update]),
+            "metrics": MetricRecord({"num-examples": 1}),
+        }
         return Message(RecordDict(records), reply_to=message)
 
-    reply: Message = mod(Message(order, dst_node_id=1, message_type="train"), None, app)
+    reply: Message = mod(Message(RecordDict(order), dst_node_id=1, message_type="train"), None, app)
     return reply

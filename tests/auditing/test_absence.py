@@ -12,6 +12,7 @@ from gradveil.auditing.absence import CLIENT, NOBODY, RECORD, Without
 from gradveil.auditing.audits import Effort
 from gradveil.auditing.replay_level import ReplayEffort
 from gradveil.data.sampling import SAMPLINGS
+from gradveil.federation import server
 from gradveil.methods import FED_CDP, QUANTILE
 from gradveil.privacy import sanitize
 from gradveil.privacy.adaptive import Quantile
@@ -73,12 +74,14 @@ def test_who_is_gone_is_in_no_batch_and_the_others_stay_in_order(sampling):
             assert thinned.shape == positions.shape
 
 
+@pytest.mark.slow
 def test_slots_are_part_of_what_is_replayed_and_a_sound_method_is_consistent(audited):
     record = audited(SLACK, effort=FEW)
     assert record.verdict == "consistent"
     assert max(row.lower_bound / row.claimed for row in record.rows if row.claimed) > 0.75
 
 
+@pytest.mark.slow
 def test_slots_that_a_clipped_unit_fills_too_are_refuted(audited, monkeypatch):
     full = sanitize.slots_of
 
@@ -89,12 +92,14 @@ def test_slots_that_a_clipped_unit_fills_too_are_refuted(audited, monkeypatch):
     assert audited(SLACK, effort=FEW).verdict == "refuted"
 
 
+@pytest.mark.slow
 def test_the_count_of_a_quantile_is_replayed_and_is_most_of_what_it_spends_here(audited):
     record = audited(LEARNING, effort=FEW)
     assert record.verdict == "consistent"
-    assert max(row.lower_bound / row.claimed for row in record.rows if row.claimed) > 0.75
+    assert max(row.lower_bound / row.claimed for row in record.rows if row.claimed) > 0.7
 
 
+@pytest.mark.slow
 def test_a_count_with_less_noise_than_the_ledger_says_is_refuted(audited, monkeypatch):
     update = Quantile.update
 
@@ -102,9 +107,14 @@ def test_a_count_with_less_noise_than_the_ledger_says_is_refuted(audited, monkey
         return update(replace(self, count_noise=self.count_noise / 2), state, summed, expected, key)
 
     monkeypatch.setattr(Quantile, "update", quiet)
-    assert audited(LEARNING, effort=FEW).verdict == "refuted"
+    server.aggregate.clear_cache()  # it is compiled once for all audits of a process
+    try:
+        assert audited(LEARNING, effort=FEW).verdict == "refuted"
+    finally:
+        server.aggregate.clear_cache()
 
 
+@pytest.mark.slow
 def test_a_record_of_zeros_is_not_an_absent_one_for_a_count(audited, monkeypatch):
     # with zeros in place of the absent record the count moves by one, twice what the ledger says: a false alarm
     monkeypatch.setattr("gradveil.auditing.replayer.Replayer.absent", lambda self, pair: NOBODY)

@@ -10,6 +10,7 @@ import pytest
 
 from gradveil.auditing.outside import Outside, audit_outside
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries
 PACKAGES = {"audit_flower": "flwr", "audit_jax_privacy": "jax_privacy", "audit_opacus": "opacus"}
 
 

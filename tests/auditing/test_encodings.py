@@ -21,10 +21,10 @@ FEW = Effort(replay=ReplayEffort(keys=6, climbs=0, draws=50, longest=32))
 SIZES = {"clients": 2, "cohort": 2, "client_size": 20, "batch": 10, "rounds": 2, "model": Mlp(hidden=(4,))}
 
 
-def write(path):
+def write(path, letters=True):
     random = np.random.default_rng(0)
-    rows = [f"{i % 2},{random.normal():.4f},{'ab'[i % 2]}" for i in range(40)]
-    path.write_text("\n".join(["y,x,letter", *rows]) + "\n")
+    rows = [f"{i % 2},{random.normal():.4f}" + letters * f",{'ab'[i % 2]}" for i in range(40)]
+    path.write_text("\n".join(["y,x" + letters * ",letter", *rows]) + "\n")
 
 
 def test_an_outlier_moves_the_other_rows_of_a_table_that_its_own_rows_scale(tmp_path):
@@ -53,7 +53,7 @@ def audited(path, neighbor):
 @pytest.mark.slow
 def test_scaling_by_private_rows_is_refuted_and_scaling_by_constants_is_not(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
-    write(path)
+    write(path, letters=False)
     record = audited(path, load_with_outlier(str(path), "y"))
     assert record.verdict == "refuted"
     assert all("scaled" in row.why for row in record.rows if row.verdict == "refuted")

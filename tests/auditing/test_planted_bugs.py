@@ -141,7 +141,7 @@ def test_a_preparation_that_is_not_counted_is_refuted(monkeypatch, digits):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "least"),
-    [(SMALL, 0.75), (replace(SMALL, clip=PerLayer(1.0)), 0.75), (SHARED, 0.75), (LEARNING, 0.75)],
+    [(SMALL, 0.75), (replace(SMALL, clip=PerLayer(1.0)), 0.75), (SHARED, 0.75), (LEARNING, 0.7)],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_the_same_plans_without_a_bug_are_not_refuted_and_measured_closely(method, least, audited):

@@ -52,8 +52,9 @@ def moved_others(subject: Subject, stage: AuditStage, effort: ReplayEffort, seed
 def _rows(stage: AuditStage, records: Host) -> Host:
     """Return records as directions of the stage's length, [n, d]."""
     flat = np.asarray(records, np.float32).reshape(len(records), -1)[:, : stage.size]
-    cut = np.pad(flat, ((0, 0), (0, stage.size - flat.shape[1])))
-    return cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-30)
+    cut: Host = np.pad(flat, ((0, 0), (0, stage.size - flat.shape[1])))
+    directions: Host = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-30)
+    return directions
 
 
 def of_encoding(moved: MovedOthers | None, claim: EpsilonClaim) -> Lower:
