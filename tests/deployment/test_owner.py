@@ -277,7 +277,7 @@ def refused(address, tmp_path, key, ca, retry=3):
     command = [
         *(sys.executable, "-m", "gradveil", "federate", "node", "--data", "synthetic", "--shard", "0/2"),
         *("--server", address, "--key", str(key), "--ca", str(ca), "--policy", "policy.toml"),
-        *("--runtime-port", str(processes.free_port()), "--retry", str(retry)),
+        *("--runtime-port", str(processes.free_ports(1)[0]), "--retry", str(retry)),
     ]
     surroundings = os.environ | {"PYTHONPATH": SOURCES}
     return subprocess.run(
@@ -308,6 +308,6 @@ def test_a_node_that_trusts_another_ca_says_so_and_ends(seen, tmp_path):
 
 def test_a_node_that_finds_nobody_says_so_and_ends(seen, tmp_path):
     node = seen.here.nodes["site-0"]
-    done = refused(f"127.0.0.1:{processes.free_port()}", tmp_path, node.key, node.ca)
+    done = refused(f"127.0.0.1:{processes.free_ports(1)[0]}", tmp_path, node.key, node.ca)
     assert done.returncode == 1, done.stderr
     assert "no server responds at" in done.stderr.strip().splitlines()[-1]

@@ -346,7 +346,7 @@ def test_nodes_without_a_registered_key_the_right_ca_or_tls_are_refused_and_told
     processes.write_secret(tmp_path / "superexec.secret")
 
     def supernode(ca, key):
-        return SuperNodeConfig(ca, key, tmp_path, federation.server.address, processes.free_port()).supernode()
+        return SuperNodeConfig(ca, key, tmp_path, federation.server.address, processes.free_ports(1)[0]).supernode()
 
     stranger, strange_ca = tmp_path / "other" / "stranger.key", tmp_path / "other" / credentials.CA
     keyless = supernode(good.ca, stranger)

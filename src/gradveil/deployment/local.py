@@ -52,8 +52,9 @@ def _prepared(
 ) -> tuple[SuperLinkConfig, dict[str, SuperNodeConfig]]:
     """Make keys, and write each node's settings and their common policy."""
     credentials.make(folder / "keys", ["localhost", LOOPBACK], names)
-    server = SuperLinkConfig(folder / "keys", folder / "server", processes.free_port())
-    nodes = {name: _node(folder, name, server) for name in names}
+    port, *runtimes = processes.free_ports(1 + len(names))
+    server = SuperLinkConfig(folder / "keys", folder / "server", port)
+    nodes = {name: _node(folder, name, server, runtime) for name, runtime in zip(names, runtimes, strict=True)}
     rules = folder / "policy.toml"
     store.write(rules, as_toml(policy).encode())
     for i, node in enumerate(nodes.values()):
@@ -62,8 +63,6 @@ def _prepared(
     return server, nodes
 
 
-def _node(folder: Path, name: str, server: SuperLinkConfig) -> SuperNodeConfig:
+def _node(folder: Path, name: str, server: SuperLinkConfig, runtime: int) -> SuperNodeConfig:
     keys = folder / "keys"
-    return SuperNodeConfig(
-        keys / credentials.CA, keys / f"{name}.key", folder / name, server.address, processes.free_port()
-    )
+    return SuperNodeConfig(keys / credentials.CA, keys / f"{name}.key", folder / name, server.address, runtime)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from gradveil.engines.flower.commands import LOOPBACK, Command, SuperLinkConfig,
 from gradveil.errors import RunFailed
 
 GRACE = 5.0
+PORTS = range(10240, 32768)
+"""Ports that a local federation takes for itself."""
 OWNER_ONLY = 0o077
 """The mask under which everything is written: readable by its owner alone."""
 
@@ -208,9 +210,23 @@ def write_secret(path: Path) -> None:
             file.write(secrets.token_bytes(32))
 
 
-def free_port() -> int:
-    """Return a port of this host that is free now."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
+def free_ports(count: int) -> tuple[int, ...]:
+    """Return different ports of this host that are free now.
+
+    They lie below the range from which Linux takes the ports of outgoing connections, so that no connection takes one
+    before it is used; all are bound at once, so that none is chosen twice.
+    """
+    with ExitStack() as held:
+        return tuple(_bound(held.enter_context(socket.socket())) for _ in range(count))
+
+
+def _bound(probe: socket.socket) -> int:
+    """Bind a socket to a port drawn at random until one is free, and return the port."""
+    for _ in range(1000):
+        port = PORTS.start + secrets.randbelow(len(PORTS))
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            continue
         return port
+    raise Failed(f"no free port between {PORTS.start} and {PORTS.stop - 1} was found")
