@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.accountant import account
+from gradveil.accounting.release import Ledger
 from gradveil.data.dataset import Dataset
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
