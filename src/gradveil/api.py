@@ -23,6 +23,8 @@ from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
 from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
+from gradveil.data.outlier import load_with_outlier
+from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
@@ -272,14 +274,19 @@ def audit(
 
 def _subject(target: Plan | Method | str | Path) -> Subject:
     if isinstance(target, Plan):
-        return subject_of(target, pipeline.loaded(target), target.method.name)
+        return _claimed(target, target.method.name)
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
         made = plan("digits", target)
-        return subject_of(made, pipeline.loaded(made), made.method.name, named=True)
+        return _claimed(made, made.method.name, named=True)
     folder = _path("target", target)
     made = store.read_plan(folder)
     result = store.read_result(folder, store.inspect(folder, made).heads[-1])
-    return subject_of(made, pipeline.loaded(made), folder.name, result)
+    return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
+
+
+def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
+    neighbor = load_with_outlier(made.dataset, made.target)
+    return subject_of(made, pipeline.loaded(made), name, result, named, neighbor)
 
 
 @machine_errors()
