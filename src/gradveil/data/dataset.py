@@ -9,8 +9,10 @@ import numpy as np
 from gradveil.data import in_memory
 from gradveil.data.records import UNCOVERED, Array, Feature, Split, readable
 from gradveil.data.table_schema import Schema
+from gradveil.errors import BadInput, quoted
+from gradveil.fields import MOST_REAL
 
-__all__ = ["UNCOVERED", "Array", "Dataset", "Feature", "Split", "readable"]
+__all__ = ["UNCOVERED", "Array", "Dataset", "Feature", "Split", "examples_of", "readable"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,3 +81,18 @@ class Dataset:
         if self.owners is not None:
             running.update(self.owners.tobytes())
         return running.hexdigest()
+
+
+def examples_of(x: Any, shape: tuple[int, ...]) -> Array:
+    """Return the user's examples [n, *shape] as an array; BadInput if they are none."""
+    try:
+        examples = np.asarray(x)
+    except ValueError:
+        raise BadInput("x: examples of one shape are expected, and these have several") from None
+    if examples.dtype.kind not in "fuib":
+        raise BadInput(f"x = {quoted(x)}: numbers are expected")
+    if not examples.ndim or examples.shape[1:] != shape:
+        raise BadInput(f"x: examples of shape {shape} are expected, not {examples.shape[1:]}")
+    if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
+        raise BadInput(f"x: finite numbers of at most {MOST_REAL:g} are expected")
+    return examples
