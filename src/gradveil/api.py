@@ -1,6 +1,5 @@
 """The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
-import os
 import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,16 +20,13 @@ from gradveil.auditing.subject import Subject, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
 from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
-from gradveil.data import sources
 from gradveil.data.dataset import Dataset, examples_of, readable
 from gradveil.data.outlier import load_with_outlier
-from gradveil.data.schema_text import read_schema
-from gradveil.data.table_schema import Schema
 from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
-from gradveil.federation.plan import LOADED_BY, Plan
+from gradveil.federation.plan import Plan
 from gradveil.fields import choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
@@ -40,6 +36,7 @@ from gradveil.names import pick
 from gradveil.privacy.method import Method
 from gradveil.reports import evidence
 from gradveil.runs import store
+from gradveil.runs.given_data import load_named, located, path_of
 from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options
@@ -77,35 +74,10 @@ class Trained:
         return likeliest
 
 
-LOADING = {
-    "data_dir": str,
-    "target": str,
-    "train_all": bool,
-    "allow_download": bool,
-    "seed": int,
-    "schema": Schema,
-    "client_column": str,
-    "test": str,
-}
-
-
 @machine_errors()
 def dataset(name: str | Path, **options: Any) -> Dataset:
     """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
-    coerced: dict[str, Any] = {}
-    for key, value in options.items():
-        kind = pick("option", key, LOADING)
-        if value is not None or kind is bool:
-            coerced[key] = _option(key, kind, value)
-    if "seed" in coerced:
-        whole("seed", coerced["seed"], 0, LARGEST_SEED)
-    return sources.load(sources.locate(name), **coerced)
-
-
-def _option(key: str, kind: type[Any], value: Any) -> Any:
-    if key == "schema":
-        return value if isinstance(value, Schema) else read_schema(_path(key, value))
-    return Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+    return load_named(name, options)
 
 
 @machine_errors()
@@ -139,30 +111,9 @@ def _started(
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     refuse_unknown(changes)
     given, tweaks = divided(changes)
-    location, data = _in_memory(name, given) if isinstance(name, Dataset) else _by_name(name, given)
+    location, data, given = located(name, given)
     started = method_named(method) if isinstance(method, str) else method
     return resolve(location, data, tweaks.of(chosen(started, data, given, target)), given, target), data
-
-
-def _by_name(name: str | Path, given: dict[str, Any]) -> tuple[str, Dataset]:
-    location = sources.locate(name)
-    return location, dataset(location, **{key: given[key] for key in LOADED_BY if key in given})
-
-
-def _in_memory(data: Dataset, given: dict[str, Any]) -> tuple[str, Dataset]:
-    """Return data in memory and their name; how they are loaded cannot be said, and their schema goes into the plan."""
-    for key in LOADED_BY:
-        if key in given:
-            raise BadInput(f"{key}: is for data that is loaded by its name or path; say it to Dataset.of")
-    given["schema"] = data.schema
-    return data.name, data
-
-
-def _path(name: str, value: Any) -> Path:
-    """Return the user's path; BadInput if it is none."""
-    if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
-        raise BadInput(f"{name} = {quoted(value)}: a path is expected")
-    return Path(value)
 
 
 @machine_errors()
@@ -187,7 +138,7 @@ def tune(
     target = scalar(float, target_epsilon, "target_epsilon")
     made, data = _started(name, method, target, changes)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tuned.toml" if out is None else _path("out", out)
+        file = Path(folder) / "tuned.toml" if out is None else path_of("out", out)
         search = Search(out=file, load=dataset, on=scalar(str, on, "on"), trials=trials, target_epsilon=target)
         return tune_into_file(made, data, search).plan
 
@@ -221,7 +172,7 @@ def train(
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
             return carry_out(Path(folder) / "run")
-    return carry_out(_path("out", out))
+    return carry_out(path_of("out", out))
 
 
 def _train(plan: Plan, given: Dataset | None, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
@@ -241,9 +192,9 @@ def report(*runs: str | Path, out: str | Path | None = None, show_truth: bool = 
     """
     if not runs:
         raise BadInput("runs: name at least one run folder")
-    folders = [folder for run in runs for folder in evidence.folders_in(_path("runs", run))]
-    usual = (_path("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
-    return pipeline.report(folders, usual if out is None else _path("out", out), show_truth)
+    folders = [folder for run in runs for folder in evidence.folders_in(path_of("runs", run))]
+    usual = (path_of("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
+    return pipeline.report(folders, usual if out is None else path_of("out", out), show_truth)
 
 
 @machine_errors()
@@ -268,13 +219,13 @@ def attack(
     pick("rule", rule, RULES)
     mounted: Attack = attack if is_attack(attack) else pick("attack", attack, ATTACKS | INFERENCES).value  # type: ignore[assignment]
     whole("seed", seed, 0, LARGEST_SEED)
-    plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
+    plan = target if isinstance(target, Plan) else store.read_plan(path_of("target", target))
     data = pipeline.loaded(plan)
     tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(_path("target", target), plan, data, tap, scenes.round_numbers(rounds))
+        scene = scenes.of_run(path_of("target", target), plan, data, tap, scenes.round_numbers(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
@@ -309,7 +260,7 @@ def _subject(target: Plan | Method | str | Path) -> Subject:
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
         made = plan("digits", target)
         return _claimed(made, made.method.name, named=True)
-    folder = _path("target", target)
+    folder = path_of("target", target)
     made = store.read_plan(folder)
     result = store.read_result(folder, store.inspect(folder, made).heads[-1])
     return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
@@ -323,7 +274,7 @@ def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool
 @machine_errors()
 def load(folder: str | Path) -> Trained:
     """Return the model of a finished run; BadInput if its parameters are not those of its result."""
-    folder = _path("folder", folder)
+    folder = path_of("folder", folder)
     plan, data = store.read_plan(folder), store.read_data(folder)
     result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
     if result is None:
