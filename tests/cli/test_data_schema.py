@@ -48,6 +48,7 @@ def test_data_show_tells_how_each_column_is_read_and_what_it_costs(tmp_path, cap
     assert "2 classes (no 48, yes 72)" in said
 
 
+@pytest.mark.slow
 def test_a_run_by_a_public_schema_has_no_caveat_about_the_data_and_keeps_the_schema(drafted, tmp_path, capsys):
     place, schema = drafted
     command = ["run", "--dataset", place, "--target", "sick", "--schema", schema, *SMALL, "--json"]

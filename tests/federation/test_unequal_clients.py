@@ -77,6 +77,7 @@ def test_one_step_over_whole_clients_is_the_gradient_step_over_all_rows_together
         np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_both_engines_train_the_same_round():
     data = _data({"large": 6, "middle": 3, "small": 1})
     plan = _plan(data, rounds=1, local_steps=2)
