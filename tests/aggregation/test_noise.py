@@ -8,8 +8,11 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
+from dp_accounting.pld.privacy_loss_mechanism import DiscreteGaussianPrivacyLoss
 from scipy import stats
+from scipy.optimize import brentq
 
+from gradveil.accounting.tight import gaussian_epsilon
 from gradveil.aggregation import ring
 from gradveil.aggregation.noise import discrete_gaussian, secret_bytes, seeded_bytes, share_deviation, thresholds
 from gradveil.auditing.bounds import Guesses, mu_of_guesses
@@ -56,6 +59,30 @@ def test_twenty_shares_add_up_to_the_promised_noise_even_without_the_tolerated_o
     assert np.mean(honest**2) == pytest.approx(1, abs=0.024)
     assert np.mean((np.sum(shares, axis=0) / promised) ** 2) == pytest.approx(nodes / (nodes - tolerated), rel=0.024)
     assert stats.kstest(honest, "norm").pvalue > 1e-5
+
+
+def epsilon_of_shift(law, shift, delta):
+    """Give epsilon of two shifted laws on whole numbers, from sum max(0, p - e^epsilon q) = delta."""
+    p, q = np.append(law, np.zeros(shift)), np.append(np.zeros(shift), law)
+    return brentq(lambda epsilon: np.maximum(0, p - math.exp(epsilon) * q).sum() - delta, 0, 50)
+
+
+def accepted(deviation):
+    """Give the law that the sampler has: what is proposed is uniform, so what is kept follows the chances to accept."""
+    k = np.arange(-int(10 * deviation), int(10 * deviation) + 1)
+    law = thresholds(k, deviation).astype(np.float64)
+    return law / law.sum()
+
+
+@pytest.mark.parametrize("z", [2.0, 8.41])
+def test_epsilon_of_the_sum_of_two_shares_is_that_of_gaussian_noise(z):
+    """A record of 64 units; two honest nodes. With 2^24 units the difference is smaller still."""
+    units, delta = 64, 1e-5
+    law = np.convolve(*(accepted(z * units / math.sqrt(2)),) * 2)
+    exact = epsilon_of_shift(law, units, delta)
+    single = DiscreteGaussianPrivacyLoss(z * units, sensitivity=units)
+    assert exact == pytest.approx(gaussian_epsilon(1 / z, delta), rel=2e-5)
+    assert single.get_delta_for_epsilon(exact * (1 + 2e-5)) <= delta <= single.get_delta_for_epsilon(exact / (1 + 2e-5))
 
 
 def test_nobody_can_tell_a_record_in_a_decoded_sum_better_than_its_epsilon_allows():

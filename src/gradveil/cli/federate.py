@@ -47,9 +47,10 @@ def keys(
         str,
         Opt(
             help="Public keys that nodes made with `federate key`, comma-separated: site-0.pub,site-1.pub. "
-            "Names without .pub: their keys are made here, for trials on one machine."
+            "Names without .pub: their keys are made here, for trials on one machine. Required.",
+            show_default=False,
         ),
-    ] = "site-0,site-1,site-2",
+    ] = "",
     hosts: Annotated[str, Opt(help="Host names and addresses of the server, comma-separated.")] = "localhost,127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
