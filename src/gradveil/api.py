@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from gradveil import pipeline
-from gradveil.attacks.attack import Attack
+from gradveil.attacks.attack import Attack, is_attack
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS, INFERENCES
 from gradveil.auditing import audits
@@ -19,8 +19,12 @@ from gradveil.auditing.audit_record import AuditRecord
 from gradveil.auditing.audits import LEVELS, USUAL, Effort
 from gradveil.auditing.subject import Subject, subject_of
 from gradveil.calibration.plan_noise import meet
+from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
+from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset, readable
+from gradveil.data.outlier import load_with_outlier
+from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
@@ -37,7 +41,7 @@ from gradveil.runs import store
 from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options
-from gradveil.runs.shorthand import Tweaks, divided, method_named
+from gradveil.runs.shorthand import divided, method_named, refuse_unknown
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 
@@ -109,23 +113,23 @@ def plan(
     >>> plan("digits", sigma=2, clip="flat:0.5").method.clip
     Flat(c=0.5)
     """
+    target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
+    made, data = _started(name, method, target, changes)
+    return made if target is None else meet(made, data, target)
+
+
+def _started(
+    name: str | Path, method: Method | str, target: float | None, changes: dict[str, Any]
+) -> tuple[Plan, Dataset]:
+    """Return the preset's plan with the user's changes, its noise not yet scaled to a target, and its data."""
     if not isinstance(method, Method | str):
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
-    _refuse_unknown(changes)
+    refuse_unknown(changes)
     given, tweaks = divided(changes)
     location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
     data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
-    target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
-    made = resolve(location, data, tweaks.of(chosen(started, data)), given, target)
-    return made if target is None else meet(made, data, target)
-
-
-def _refuse_unknown(changes: dict[str, Any]) -> None:
-    known = {*Plan.__dataclass_fields__, *Tweaks.__dataclass_fields__, "lr"} - {"dataset", "method"}
-    for name in changes:
-        if name not in known:
-            raise BadInput(f"{name}: unknown setting of a plan; known are {', '.join(sorted(known))}")
+    return resolve(location, data, tweaks.of(chosen(started, data, given, target)), given, target), data
 
 
 def _path(name: str, value: Any) -> Path:
@@ -133,6 +137,33 @@ def _path(name: str, value: Any) -> Path:
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
         raise BadInput(f"{name} = {quoted(value)}: a path is expected")
     return Path(value)
+
+
+@machine_errors()
+def tune(
+    name: str | Path,
+    method: Method | str = "fed-sum",
+    *,
+    target_epsilon: float = 1.0,
+    on: str = SYNTHETIC,
+    trials: int = TRIALS,
+    out: str | Path | None = None,
+    **changes: Any,
+) -> Plan:
+    """Try settings as `gradveil tune` does and return the plan with the best; `tuned.found` says where it is from.
+
+    on: `synthetic`, `public:NAME`, or `private`, which every epsilon of the plan then counts. out: the plan file to
+    write, with the trials beside it: the same call goes on after a kill. It is needed for trials on private records,
+    which must not be drawn twice. changes: to any field of Plan, as for `plan`.
+    """
+    if out is None and on == PRIVATE:
+        raise BadInput("out: trials on private records are kept in a file, so that none is drawn twice; name one")
+    target = scalar(float, target_epsilon, "target_epsilon")
+    made, data = _started(name, method, target, changes)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tuned.toml" if out is None else _path("out", out)
+        search = Search(out=file, load=dataset, on=scalar(str, on, "on"), trials=trials, target_epsilon=target)
+        return tune_into_file(made, data, search).plan
 
 
 @machine_errors()
@@ -204,7 +235,7 @@ def attack(
     attack is a name or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
-    mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS | INFERENCES).value  # type: ignore[assignment]
+    mounted: Attack = attack if is_attack(attack) else pick("attack", attack, ATTACKS | INFERENCES).value  # type: ignore[assignment]
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
     data = pipeline.loaded(plan)
@@ -212,7 +243,7 @@ def attack(
     if isinstance(target, Plan):
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(_path("target", target), plan, data, tap, _rounds(rounds))
+        scene = scenes.of_run(_path("target", target), plan, data, tap, scenes.round_numbers(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
@@ -243,30 +274,19 @@ def audit(
 
 def _subject(target: Plan | Method | str | Path) -> Subject:
     if isinstance(target, Plan):
-        return subject_of(target, pipeline.loaded(target), target.method.name)
+        return _claimed(target, target.method.name)
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
         made = plan("digits", target)
-        return subject_of(made, pipeline.loaded(made), made.method.name, named=True)
+        return _claimed(made, made.method.name, named=True)
     folder = _path("target", target)
     made = store.read_plan(folder)
     result = store.read_result(folder, store.inspect(folder, made).heads[-1])
-    return subject_of(made, pipeline.loaded(made), folder.name, result)
+    return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
 
 
-def _mountable(attack: object) -> bool:
-    """Whether a value can be mounted as an attack."""
-    return not isinstance(attack, type) and all(
-        hasattr(attack, name) for name in ("name", "restarts", "refuse", "prepared", "__call__")
-    )
-
-
-def _rounds(given: Any) -> tuple[int, ...] | None:
-    """Return the rounds that the user named, each once and ascending."""
-    if given is None:
-        return None
-    if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):
-        raise BadInput(f"rounds = {quoted(given)}: must be a list of round numbers, such as (0, 1)")
-    return tuple(sorted({whole("rounds", one, 0) for one in given}))
+def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
+    neighbor = load_with_outlier(made.dataset, made.target)
+    return subject_of(made, pipeline.loaded(made), name, result, named, neighbor)
 
 
 @machine_errors()

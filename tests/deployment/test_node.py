@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradveil import keys
-from gradveil.accounting.threats import account
+from gradveil.accounting.accountant import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.deployment import policy as policies
 from gradveil.deployment.node import Node, NodeSettings, own_population

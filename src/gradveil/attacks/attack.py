@@ -130,3 +130,10 @@ def _best(attack: Attack, leak: Leak, seed: int, victim: int) -> Reconstruction:
     best = min(results, key=lambda r: float(r.loss[-1]) if r.finite else float("inf"))
     seconds = time.perf_counter() - started
     return replace(best, attempts=attempt, diverged=sum(not r.finite for r in results), seconds=seconds)
+
+
+def is_attack(value: object) -> bool:
+    """Whether a value can be mounted as an attack."""
+    return not isinstance(value, type) and all(
+        hasattr(value, name) for name in ("name", "restarts", "refuse", "prepared", "__call__")
+    )
