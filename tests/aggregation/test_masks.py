@@ -44,7 +44,16 @@ def test_a_card_of_another_form_is_refused_in_a_sentence(wrong):
 
 def test_the_digest_of_a_state_depends_on_values_types_shapes_and_order_alone():
     a, b = np.arange(6, dtype=np.float32), np.ones((2, 3))
-    others = [(a.astype(np.float64), b), (a.reshape(2, 3), b), (b, a), (a,), (a, b, a), (a + 1, b), ()]
+    others = [
+        (a.astype(np.float64), b),
+        (a.view(np.int32), b),
+        (a.reshape(2, 3), b),
+        (b, a),
+        (a,),
+        (a, b, a),
+        (a + 1, b),
+        (),
+    ]
     assert len({state_digest(arrays) for arrays in [(a, b), *others]}) == len(others) + 1
     assert state_digest((a.astype(">f4"), np.asfortranarray(b))) == state_digest((a, b))
 

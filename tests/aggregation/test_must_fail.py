@@ -177,7 +177,7 @@ REFUSED = {
     "fewer tolerated than the policy's": (lambda f, c: {"tolerated": 0}, "requires at least 1"),
     "another plan": (lambda f, c: {"plan": OTHER_PLAN}, "is not the one that this run"),
     "a run that is not open": (lambda f, c: {"run": OTHER_RUN}, "no such run is open"),
-    "no coordinates": (lambda f, c: {"size": 0}, "size = 0"),
+    "no coordinates": (lambda f, c: {"size": 0}, "has 40 coordinates"),
     "other coordinates": (lambda f, c: {"size": 41}, "has 40 coordinates"),
 }
 

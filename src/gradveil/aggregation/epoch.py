@@ -120,8 +120,6 @@ class Epochs:
             raise Refused(f"nodes = {nodes}: this node requires at least {self.crowd.minimum_nodes} in a sum")
         if nodes - attempt.tolerated < LEAST_HONEST:
             raise Refused(f"nodes = {nodes}: with {attempt.tolerated} tolerated, {LEAST_HONEST} more are needed")
-        if attempt.size < 1:
-            raise Refused(f"size = {attempt.size}: must be at least 1")
         if attempt.serial <= epoch.last:
             raise Refused(f"serial = {attempt.serial}: must be above {epoch.last}, which was asked before")
 
