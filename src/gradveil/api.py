@@ -22,14 +22,14 @@ from gradveil.calibration.plan_noise import meet
 from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
 from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
 from gradveil.data import sources
-from gradveil.data.dataset import Dataset, readable
+from gradveil.data.dataset import Dataset, examples_of, readable
 from gradveil.data.outlier import load_with_outlier
 from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
-from gradveil.fields import MOST_REAL, choose, scalar, whole
+from gradveil.fields import choose, scalar, whole
 from gradveil.keys import LARGEST_SEED, Keys
 from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_record import AttackRecord
@@ -65,17 +65,9 @@ class Trained:
 
     def scores(self, x: Any) -> Array:
         """Return the logits [n, classes] of examples [n, ...] as the dataset stores them."""
-        try:
-            examples = np.asarray(x)
-        except ValueError:
-            raise BadInput("x: examples of one shape are expected, and these have several") from None
-        if examples.dtype.kind not in "fuib":
-            raise BadInput(f"x = {quoted(x)}: numbers are expected")
-        if not examples.ndim or examples.shape[1:] != self.shape:
-            raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
-        if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
-            raise BadInput(f"x: finite numbers of at most {MOST_REAL:g} are expected")
-        return np.asarray(jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples)))
+        return np.asarray(
+            jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples_of(x, self.shape)))
+        )
 
     def predict(self, x: Any) -> Array:
         """Return the number of the likeliest class of each example; `classes` names them."""

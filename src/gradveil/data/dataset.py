@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gradveil.errors import BadInput, quoted
+from gradveil.fields import MOST_REAL
+
 Array = np.ndarray[Any, Any]
 
 UNCOVERED = "were taken from the private records themselves, which no epsilon here covers."
@@ -90,3 +93,18 @@ class Dataset:
 def readable(x: Any) -> Any:
     """Return stored examples (NumPy or JAX) as a model reads them: bytes become x / 255, numbers stay."""
     return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x
+
+
+def examples_of(x: Any, shape: tuple[int, ...]) -> Array:
+    """Return the user's examples [n, *shape] as an array; BadInput if they are none."""
+    try:
+        examples = np.asarray(x)
+    except ValueError:
+        raise BadInput("x: examples of one shape are expected, and these have several") from None
+    if examples.dtype.kind not in "fuib":
+        raise BadInput(f"x = {quoted(x)}: numbers are expected")
+    if not examples.ndim or examples.shape[1:] != shape:
+        raise BadInput(f"x: examples of shape {shape} are expected, not {examples.shape[1:]}")
+    if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
+        raise BadInput(f"x: finite numbers of at most {MOST_REAL:g} are expected")
+    return examples
