@@ -30,10 +30,11 @@ MAY_IMPORT = {
     "reproduction": RUNS | {"leakage", "calibration"},
     "reports": PRODUCTS,
     "pipeline": PRODUCTS | {"reports"},  # train, attack, report: the one way, for api, web and cli
+    "inference": PRODUCTS | {"reports", "pipeline"},  # what a trained model is used for
     "web": PRODUCTS | {"reports", "pipeline"},
-    "cli": PRODUCTS | {"reports", "pipeline", "web"},
-    "api": PRODUCTS | {"reports", "pipeline"},
-    "front": PRODUCTS | {"api"},  # gradveil/__init__: nobody inside imports it
+    "cli": PRODUCTS | {"reports", "pipeline", "web", "inference"},
+    "api": PRODUCTS | {"reports", "pipeline", "inference"},
+    "front": PRODUCTS | {"api", "inference"},  # gradveil/__init__: nobody inside imports it
     "__main__": {"cli"},
 }
 NETWORK = {"requests", "urllib", "pooch", "aiohttp", "httpx"}

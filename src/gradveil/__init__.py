@@ -8,10 +8,11 @@ from gradveil.devices import prepare as _prepare
 
 if TYPE_CHECKING:
     from gradveil import methods
-    from gradveil.api import Trained, attack, audit, dataset, load, plan, report, train
+    from gradveil.api import attack, audit, dataset, load, plan, report, train
     from gradveil.data.dataset import Dataset
     from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
+    from gradveil.inference.trained import Trained
     from gradveil.privacy.method import Method
     from gradveil.surface import Surface
 
@@ -37,10 +38,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "gradveil.api": ("Trained", "attack", "audit", "dataset", "load", "plan", "report", "train"),
+    "gradveil.api": ("attack", "audit", "dataset", "load", "plan", "report", "train"),
     "gradveil.data.dataset": ("Dataset",),
     "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),
+    "gradveil.inference.trained": ("Trained",),
     "gradveil.privacy.method": ("Method",),
     "gradveil.surface": ("Surface",),
 }

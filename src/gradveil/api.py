@@ -1,13 +1,15 @@
 """The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
 import os
+import shutil
 import tempfile
-from dataclasses import dataclass, replace
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from gradveil import pipeline
@@ -20,13 +22,14 @@ from gradveil.auditing.audits import LEVELS, USUAL, Effort
 from gradveil.auditing.subject import Subject, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.data import sources
-from gradveil.data.dataset import Dataset, readable
+from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput, machine_errors, quoted
-from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
-from gradveil.fields import MOST_REAL, choose, scalar, whole
-from gradveil.keys import LARGEST_SEED, Keys
+from gradveil.fields import choose, scalar, whole
+from gradveil.inference.round_events import round_events
+from gradveil.inference.trained import Trained, read_trained, trained_of
+from gradveil.keys import LARGEST_SEED
 from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.methods import METHODS
@@ -35,48 +38,11 @@ from gradveil.privacy.method import Method
 from gradveil.reports import evidence
 from gradveil.runs import store
 from gradveil.runs.presets import chosen, resolve
-from gradveil.runs.run_records import RunResult
+from gradveil.runs.progress import Progress
+from gradveil.runs.run_records import RoundLine
 from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import Tweaks, divided, method_named
 from gradveil.surface import Surface
-from gradveil.tree import Tree
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trained:
-    """A trained model: its plan, its parameters, its classes and the result that its run reported.
-
-    attacks, page: what attacks on the run found, and where its page is, if `train` was asked for them.
-    """
-
-    plan: Plan
-    params: Tree
-    classes: tuple[str, ...]
-    shape: tuple[int, ...]
-    result: RunResult
-    attacks: tuple[AttackRecord, ...] = ()
-    page: Path | None = None
-
-    def scores(self, x: Any) -> Array:
-        """Return the logits [n, classes] of examples [n, ...] as the dataset stores them."""
-        try:
-            examples = np.asarray(x)
-        except ValueError:
-            raise BadInput("x: examples of one shape are expected, and these have several") from None
-        if examples.dtype.kind not in "fuib":
-            raise BadInput(f"x = {quoted(x)}: numbers are expected")
-        if not examples.ndim or examples.shape[1:] != self.shape:
-            raise BadInput(f"x: examples of shape {self.shape} are expected, not {examples.shape[1:]}")
-        if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
-            raise BadInput(f"x: finite numbers of at most {MOST_REAL:g} are expected")
-        return np.asarray(jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples)))
-
-    def predict(self, x: Any) -> Array:
-        """Return the number of the likeliest class of each example; `classes` names them."""
-        likeliest: Array = np.argmax(self.scores(x), axis=1)
-        return likeliest
 
 
 LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int}
@@ -144,30 +110,43 @@ def train(
     *,
     attack: bool = False,
     report: bool = False,
+    on_round: Callable[[RoundLine], None] | None = None,
+    progress: bool = False,
 ) -> Trained:
     """Train a plan in a run folder (a temporary one by default) and return the model.
 
     resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
-    report: write report.html and the privacy card into the folder.
+    report: write report.html and the privacy card into the folder. on_round: called with the line of metrics of every
+    round when it is on disk; what it raises ends the run, which can be resumed. progress: show a bar, in a notebook too.
     """
     if not isinstance(plan, Plan):
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
     if report and out is None:
         raise BadInput("report: name the folder that the page goes to, with out")
-    carry_out = partial(_train, plan, Options(resume=resume, engine=engine), attack, report)
-    if out is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return carry_out(Path(folder) / "run")
-    return carry_out(_path("out", out))
+    if on_round is not None and not callable(on_round):
+        raise BadInput(f"on_round = {quoted(on_round)}: a function of a round's line is expected")
+    options, kept = Options(resume=resume, engine=engine), None if out is None else _path("out", out)
+    with round_events(plan.rounds, on_round, progress) as events:
+        carry_out = partial(_train, plan, options, attack, report, events)
+        return carry_out(kept) if kept is not None else _in_temporary_folder(carry_out)
 
 
-def _train(plan: Plan, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
+def _train(plan: Plan, options: Options, attack: bool, report: bool, events: Progress, folder: Path) -> Trained:
     data = pipeline.loaded(plan)
-    done = pipeline.run(plan, data, folder, options, attack=attack, report=report)
-    return Trained(
-        plan, server.model_of(plan, done.run.state), data.classes, data.shape, done.result, done.attacks, done.page
-    )
+    return trained_of(pipeline.run(plan, data, folder, options, attack=attack, report=report, progress=events))
+
+
+def _in_temporary_folder(carry_out: Callable[[Path], Trained]) -> Trained:
+    """Train in a folder that is removed when the model is no longer used, or when training fails."""
+    place = tempfile.mkdtemp(prefix="gradveil-")
+    try:
+        model = carry_out(Path(place) / "run")
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    weakref.finalize(model, shutil.rmtree, place, ignore_errors=True)
+    return model
 
 
 @machine_errors()
@@ -272,12 +251,4 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
 @machine_errors()
 def load(folder: str | Path) -> Trained:
     """Return the model of a finished run; BadInput if its parameters are not those of its result."""
-    folder = _path("folder", folder)
-    plan, data = store.read_plan(folder), store.read_data(folder)
-    result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
-    if result is None:
-        raise BadInput(f"{str(folder)!r}: holds no finished run")
-    shape, classes = data.shape, data.classes
-    like = jax.eval_shape(lambda: server.init(plan, shape, len(classes), Keys.of(0, False)).params)
-    params = store.read_params(folder, like, result.params_sha256)
-    return Trained(plan, params, classes, shape, result)
+    return read_trained(_path("folder", folder))

@@ -119,6 +119,8 @@ HELP = [
     "audit",
     "account",
     "plan",
+    "predict",
+    "export",
     "report",
     "serve",
     "table",

@@ -64,7 +64,7 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     budget_of(plan, dataset)
     with owner_only():
-        runner.lay_out(plan, data_for(plan, dataset), folder)
+        runner.lay_out(plan, dataset, folder)
         store.write_json(folder / SETTINGS, codec.encode(federation))
 
 

@@ -79,7 +79,7 @@ class Earlier:
         whole("rounds", self.rounds, 0, MOST)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunResult:
     """What came of a run: accuracy, guarantees against every adversary, and digests of all that it rests on.
 
@@ -124,6 +124,9 @@ class RunResult:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON."""
         return codec.record(self)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"RunResult({self.method} on {self.dataset}, {self.rounds} rounds, accuracy {self.accuracy:.3f})"
 
     def guarantee(self, threat_model: str) -> GuaranteeRecord:
         """Return what holds against one adversary."""

@@ -18,6 +18,7 @@ from gradveil.runs.store.checkpoint import (
     state_digest,
     watched_path,
 )
+from gradveil.runs.store.encoding import ENCODING, EncodingRecord, read_encoding
 from gradveil.runs.store.files import (
     by_round,
     exists,
@@ -65,6 +66,7 @@ __all__ = [
     "CHAIN",
     "CHECKPOINTS",
     "DATA",
+    "ENCODING",
     "ENVIRONMENT",
     "LATEST",
     "METRICS",
@@ -76,6 +78,7 @@ __all__ = [
     "Checkpoint",
     "DataRecord",
     "Earlier",
+    "EncodingRecord",
     "EnvironmentRecord",
     "History",
     "accept",
@@ -99,6 +102,7 @@ __all__ = [
     "read",
     "read_checkpoint",
     "read_data",
+    "read_encoding",
     "read_environment",
     "read_history",
     "read_json",

@@ -1,7 +1,7 @@
 """A run folder: how it is laid out, what it says of its data and its machine, and how its plan gets other rounds.
 
-It holds plan.toml and plans.json, data.json (what was trained on, without a record), environment.json, metrics.jsonl
-(one line a round), checkpoints/ (latest.npz and the watched rounds), params.npz and result.json.
+It holds plan.toml and plans.json, data.json (what was trained on, without a record), encoding.json (how new examples
+are read), environment.json, metrics.jsonl (one line a round), checkpoints/ (latest.npz and the watched rounds), params.npz and result.json.
 """
 
 import hmac
@@ -22,6 +22,7 @@ from gradveil.federation.plan import Plan
 from gradveil.runs.run_records import Earlier
 from gradveil.runs.store import files
 from gradveil.runs.store.checkpoint import CHECKPOINTS, inspect
+from gradveil.runs.store.encoding import encoding_of, write_encoding
 from gradveil.runs.store.folder_records import (
     DataRecord,
     EnvironmentRecord,
@@ -37,8 +38,13 @@ from gradveil.runs.store.result import RESULT
 ENVIRONMENT, WATCH, DATA_KEY = "environment.json", "watch.json", ".data-key"
 
 
-def create(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = frozenset()) -> None:
-    """Lay out a new run folder; nothing of it is left if that fails."""
+def create(
+    folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = frozenset(), source: Dataset | None = None
+) -> None:
+    """Lay out a new run folder; nothing of it is left if that fails.
+
+    dataset: as the model reads it. source: the same before any features, unless it is the same.
+    """
     folder = Path(os.path.abspath(folder))
     with files.refusing(folder, "written"):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -46,19 +52,21 @@ def create(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = f
         partial = folder.with_name(f".{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            _fill(partial, plan, dataset, watch)
+            _fill(partial, plan, dataset, watch, source or dataset)
             os.rename(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _fill(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int]) -> None:
+def _fill(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int], source: Dataset) -> None:
     (folder / CHECKPOINTS).mkdir(parents=True)
     key = os.urandom(32)
     if dataset.own:
         files.write(folder / DATA_KEY, key, owner_only=True)
     write_record(folder / ENVIRONMENT, environment())
-    write_record(folder / DATA, _describe(dataset, key, plan))
+    data = _describe(dataset, key, plan)
+    write_record(folder / DATA, data)
+    write_encoding(folder, encoding_of(source, data))
     write_record(folder / WATCH, WatchedRounds(tuple(sorted(watch))))
     _write_plan(folder, plan)
 

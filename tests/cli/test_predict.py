@@ -1,0 +1,94 @@
+"""`gradveil predict` and `gradveil export`: a row for every row, by the names of the classes; all else is refused."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import gradveil
+from gradveil.cli.main import main
+
+SMALL = {"clients": 4, "cohort": 4, "client_size": 40, "batch": 4, "local_steps": 2, "rounds": 2}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("predict") / "run"
+    return gradveil.train(gradveil.plan("synthetic", "fed-cdp", **SMALL), folder)
+
+
+@pytest.fixture(scope="module")
+def x():
+    return gradveil.dataset("synthetic").test.x[:9]
+
+
+def rows_of(text):
+    return list(csv.reader(text.splitlines()))
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_arrays_are_predicted_row_by_row(model, x, tmp_path, capsys, ending):
+    new = tmp_path / f"new.{ending}"
+    np.save(new, x) if ending == "npy" else np.savez(new, x=x, y=np.zeros(9, int))
+    assert main(["predict", str(model.folder), str(new), "--out", str(tmp_path / "p.csv"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    head, *rows = rows_of((tmp_path / "p.csv").read_text())
+    assert head == ["prediction", *(f"p_{name}" for name in model.classes)]
+    assert [row[0] for row in rows] == model.predict(x, names=True).tolist()
+    np.testing.assert_allclose(np.array([row[1:] for row in rows], float), model.predict_proba(x), rtol=1e-5)
+    assert (told["rows"], sum(told["predictions"].values())) == (9, 9)
+
+
+def test_without_a_file_predictions_go_to_standard_output(model, x, tmp_path, capsys):
+    np.save(tmp_path / "new.npy", x)
+    assert main(["predict", str(model.folder), str(tmp_path / "new.npy")]) == 0
+    assert len(rows_of(capsys.readouterr().out)) == 10
+
+
+def test_no_rows_are_no_predictions(model, x, tmp_path, capsys):
+    np.save(tmp_path / "new.npy", x[:0])
+    assert main(["predict", str(model.folder), str(tmp_path / "new.npy")]) == 0
+    assert len(rows_of(capsys.readouterr().out)) == 1
+
+
+def test_a_model_is_exported_from_its_folder(model, tmp_path, capsys):
+    assert main(["export", str(model.folder), "--out", str(tmp_path / "p.npz"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    with np.load(tmp_path / "p.npz") as arrays:
+        assert {name: list(array.shape) for name, array in arrays.items()} == told["parameters"]
+
+
+def refused(capsys, *arguments):
+    assert main(list(map(str, arguments))) == 2
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert len(answer.err.splitlines()) == 1
+    return answer.err
+
+
+def test_what_cannot_be_predicted_is_one_sentence(model, x, tmp_path, capsys):
+    run, new = model.folder, tmp_path / "new.npy"
+    np.save(new, x[:, :-1])
+    assert "examples of shape" in refused(capsys, "predict", run, new)
+    np.save(new, np.array([{"a": 1}]), allow_pickle=True)
+    assert "array of numbers" in refused(capsys, "predict", run, new)
+    np.savez(tmp_path / "new.npz", z=x)
+    assert "named x, and holds z" in refused(capsys, "predict", run, tmp_path / "new.npz")
+    assert "does not exist" in refused(capsys, "predict", run, tmp_path / "none.npy")
+    assert "plan.toml" in refused(capsys, "predict", tmp_path / "none", new)
+    (tmp_path / "new.txt").write_text("1,2")
+    assert ".npy file, or an .npz file" in refused(capsys, "predict", run, tmp_path / "new.txt")
+    np.save(new, x)
+    assert "needs --out" in refused(capsys, "predict", run, new, "--json")
+    assert "must end in" in refused(capsys, "export", run, "--out", tmp_path / "model.pt")
+
+
+def test_a_run_that_was_taken_apart_is_refused(model, x, tmp_path, capsys):
+    np.save(tmp_path / "new.npy", x)
+    other = gradveil.train(gradveil.plan("synthetic", "fed-cdp", **SMALL, seed=1), tmp_path / "other")
+    place = model.save(tmp_path / "copy")
+    (place / "encoding.json").write_bytes((other.folder / "encoding.json").read_bytes())
+    assert "belongs to another run" in refused(capsys, "predict", place, tmp_path / "new.npy")
+    (place / "encoding.json").unlink()
+    assert "encoding.json' is missing" in refused(capsys, "predict", place, tmp_path / "new.npy").replace(":", "")
