@@ -23,9 +23,11 @@ from gradveil.auditing.subject import Subject, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset
+from gradveil.data.schema_text import read_schema
+from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation.leaks import Tap
-from gradveil.federation.plan import Plan
+from gradveil.federation.plan import LOADED_BY, Plan
 from gradveil.fields import choose, scalar, whole
 from gradveil.inference.round_events import round_events
 from gradveil.inference.trained import Trained, read_trained, trained_of
@@ -44,8 +46,7 @@ from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import Tweaks, divided, method_named
 from gradveil.surface import Surface
 
-
-LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int}
+LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int, "schema": Schema}
 
 
 @machine_errors()
@@ -55,10 +56,16 @@ def dataset(name: str | Path, **options: Any) -> Dataset:
     for key, value in options.items():
         kind = pick("option", key, LOADING)
         if value is not None or kind is bool:
-            coerced[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+            coerced[key] = _option(key, kind, value)
     if "seed" in coerced:
         whole("seed", coerced["seed"], 0, LARGEST_SEED)
     return sources.load(sources.locate(name), **coerced)
+
+
+def _option(key: str, kind: type[Any], value: Any) -> Any:
+    if key == "schema":
+        return value if isinstance(value, Schema) else read_schema(_path(key, value))
+    return Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
 
 
 @machine_errors()
@@ -79,7 +86,7 @@ def plan(
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
     given, tweaks = divided(changes)
-    location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
+    location, loading = sources.locate(name), {key: given[key] for key in LOADED_BY if key in given}
     data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
     target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
@@ -118,7 +125,7 @@ def train(
     resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
     report: write report.html and the privacy card into the folder. on_round: called with the line of metrics of every
-    round when it is on disk; what it raises ends the run, which can be resumed. progress: show a bar, in a notebook too.
+    round when it is on disk; what it raises ends the run, which can be resumed. progress: show a bar, in notebooks too.
     """
     if not isinstance(plan, Plan):
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")

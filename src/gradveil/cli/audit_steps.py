@@ -64,11 +64,11 @@ def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
     if _is_run(path):
         plan = store.read_plan(path)
         result = store.read_result(path, store.inspect(path, plan).heads[-1])
-        data = loaded(plan.dataset, target=plan.target, train_all=plan.train_all)
+        data = loaded(plan.dataset, **plan.loading)
         return subject_of(plan, data, path.name, result)
     if path.suffix == ".toml":
         (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)
-        return subject_of(plan, loaded(plan.dataset, target=plan.target, train_all=plan.train_all), path.name)
+        return subject_of(plan, loaded(plan.dataset, **plan.loading), path.name)
     pick("audit", target, METHODS)
     raise BadInput(f"{quoted(target)}: must be a method, a plan file that ends in .toml, or a run folder")
 

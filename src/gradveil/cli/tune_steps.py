@@ -44,14 +44,14 @@ def execute(request: TuneRequest) -> None:
 
 def _asked(request: TuneRequest) -> Tuning:
     fields = {
-        "dataset": request.dataset, "method": request.method, "target": request.target, "seed": request.seed,
+        "dataset": request.dataset, "method": request.method, "target": request.target, "schema": request.schema,
         "threat_model": request.threat_model, "delta": request.delta, "clients": request.clients,
-        "noise_source": request.noise_source,
+        "noise_source": request.noise_source, "seed": request.seed,
     }  # fmt: skip
     settings, tweaks = divided({name: value for name, value in fields.items() if value is not None})
     find = partial(load, data_dir=request.data_dir)
     (plan,) = resolved({}, settings, tweaks, find, request.target_epsilon)
-    dataset, records = find(plan.dataset, target=plan.target), records_path(request.out)
+    dataset, records = find(plan.dataset, **plan.loading), records_path(request.out)
     if store.exists(request.out) and not store.exists(records):
         raise BadInput(f"out = {str(request.out)!r}: is there already; name a new file")
     with doing("making the data to try settings on"):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gradveil.data.table_schema import Schema
+
 Array = np.ndarray[Any, Any]
 
 UNCOVERED = "were taken from the private records themselves, which no epsilon here covers."
@@ -48,7 +50,8 @@ class Dataset:
     says which values of a table row belong together; empty for images. `caveats` are sentences that come first in every
     guarantee of a model trained on it: what was taken from the records without noise. Empty where scaling and classes
     are public constants. `features_sha256` names the fixed features that stand in place of the examples, empty for the
-    examples themselves.
+    examples themselves. `schema` says how the rows of a table became features, where one was given; new rows are
+    encoded by it.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Dataset:
     features: tuple[Feature, ...] = ()
     caveats: tuple[str, ...] = ()
     features_sha256: str = ""
+    schema: Schema | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

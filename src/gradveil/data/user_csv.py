@@ -43,6 +43,28 @@ class CsvTable:
         texts = self.columns[name].combine_chunks()
         return texts if len(self.records) == len(texts) else texts.take(self.records)
 
+    def line(self, row: int) -> str:
+        """Return where the labelled row ends in the file, as "line 12"; the file is read again up to it."""
+        with _records(self.path, self.separator) as records:
+            for record, (line, _) in enumerate(records):
+                if record == self.records[row]:
+                    return f"line {line}"
+        raise BadInput(f"{self.path} was changed while it was being read")
+
+
+def read_whole(path: Path, progress: Progress = lambda share: None) -> CsvTable:
+    """Read a CSV file with all its columns and rows, none of them a target."""
+    header, separator, more = _header(path)
+    columns = _columns(path, header, separator, progress) if more else {name: _nothing() for name in header}
+    count = len(next(iter(columns.values())))
+    return CsvTable(path, separator, columns, [], np.arange(count), ())
+
+
+def _nothing() -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array([pa.array([], pa.string())])
+
 
 def read(path: Path, target: str | None, progress: Progress) -> CsvTable:
     """Read a CSV file (comma, semicolon or tab) whose first line names the columns; `target` is the label's column."""
@@ -79,15 +101,6 @@ def as_number(text: str) -> float:
     except ValueError:
         return math.nan
     return value if math.isfinite(value) else math.nan
-
-
-def line_of(table: CsvTable, row: int) -> int:
-    """Return the line of the file on which the labelled row ends; the file is read again up to it."""
-    with _records(table.path, table.separator) as records:
-        for record, (line, _) in enumerate(records):
-            if record == table.records[row]:
-                return line
-    raise BadInput(f"{table.path} was changed while it was being read")
 
 
 def _header(path: Path) -> tuple[list[str], str, bool]:

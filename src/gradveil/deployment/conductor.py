@@ -97,7 +97,7 @@ def open_run(grid: Any, folder: Path) -> Run:
     plan = store.read_plan(folder)
     federation = settings(folder)
     where = None if federation.data_dir is None else Path(federation.data_dir)
-    dataset = data_for(plan, load(plan.dataset, data_dir=where, target=plan.target, train_all=plan.train_all))
+    dataset = data_for(plan, load(plan.dataset, data_dir=where, **plan.loading))
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm

@@ -10,6 +10,7 @@ import numpy as np
 from gradveil.accounting.threats import THREATS
 from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
+from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
 from gradveil.federation.server_side import ServerSide
 from gradveil.federation.tuned import Tuned
@@ -33,6 +34,8 @@ MOST_STEPS = 10**11
 """Local steps of all clients and rounds: more than a day of work at a million per second, beyond any machine."""
 
 
+LOADED_BY = ("target", "train_all", "schema")
+"""Fields of a plan that say how its data are loaded, as `gradveil.data.sources.load` calls them."""
 LEAST_DELTA = 1e-100
 LARGEST_DELTA = 0.01
 
@@ -63,12 +66,13 @@ class NoiseSource(Enum):
 class Plan:
     """A federated training run. The letters are the paper's.
 
-    clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `train_all` adds
-    MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
-    before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
-    `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
-    repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
-    model reads in place of the examples. `tuned` says where the settings were found, and what that has cost.
+    clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `schema` says how the
+    columns of a user's table become features. `train_all` adds MNIST's validation images to the training split.
+    Training stops after T rounds, or earlier at `target_accuracy`, or before the round whose release would spend more
+    than `max_epsilon` by `accountant` against `threat_model`. `minimum_cohort` (half the cohort by default) is for
+    clients that can fail to reply: with fewer replies a round is repeated. `server_side` says what the server does with
+    the mean update beyond adding it. `features` are what the model reads in place of the examples. `tuned` says where
+    the settings were found, and what that has cost.
     """
 
     dataset: str
@@ -81,6 +85,7 @@ class Plan:
     client_size: int
     learning_rate: float
     target: str | None = None
+    schema: Schema | None = None
     train_all: bool = False
     model: Model = field(default=Cnn(), metadata={"kinds": MODELS})
     partition: Partition = field(default=TwoShards(), metadata={"kinds": PARTITIONS})
@@ -186,6 +191,11 @@ class Plan:
                 f"tuned.trials = {self.tuned.trials}: trials on the same records are counted only where all clients "
                 f"send one noised sum over their whole data a round, as in fed-sum; not for {self.method.name}"
             )
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How the data are loaded, as arguments of `gradveil.data.sources.load`."""
+        return {name: getattr(self, name) for name in LOADED_BY}
 
     @property
     def preparation(self) -> tuple[Preparation, ...]:

@@ -41,7 +41,7 @@ def stored(encoding: EncodingRecord, examples: Array) -> Array:
         return examples.astype(np.float32)
     whole = examples.dtype.kind in "ui"
     most = _MOST_PIXEL if whole else 1
-    if len(examples) and not (0 <= examples.min() and examples.max() <= most):
+    if len(examples) and not (examples.min() >= 0 and examples.max() <= most):
         found = f"{examples.min():g} to {examples.max():g}"
         raise BadInput(f"x: pixels are whole numbers from 0 to 255, or other numbers from 0 to 1; these are {found}")
     return examples.astype(np.uint8 if whole else np.float32)

@@ -1,7 +1,8 @@
 """A run folder: how it is laid out, what it says of its data and its machine, and how its plan gets other rounds.
 
 It holds plan.toml and plans.json, data.json (what was trained on, without a record), encoding.json (how new examples
-are read), environment.json, metrics.jsonl (one line a round), checkpoints/ (latest.npz and the watched rounds), params.npz and result.json.
+are read), environment.json, metrics.jsonl (one line a round), checkpoints/ (latest.npz and the watched rounds),
+params.npz and result.json.
 """
 
 import hmac
