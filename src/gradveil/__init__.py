@@ -7,11 +7,12 @@ from gradveil.__about__ import __version__
 from gradveil.devices import prepare as _prepare
 
 if TYPE_CHECKING:
-    from gradveil import methods
-    from gradveil.api import attack, audit, dataset, load, plan, report, train
+    from gradveil import methods, parts
+    from gradveil.api import attack, audit, dataset, load, model, plan, report, train
     from gradveil.data.dataset import Dataset
     from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
+    from gradveil.inference.classifier import FederatedClassifier
     from gradveil.inference.trained import Trained
     from gradveil.privacy.method import Method
     from gradveil.surface import Surface
@@ -21,6 +22,7 @@ _prepare()
 __all__ = [
     "BadInput",
     "Dataset",
+    "FederatedClassifier",
     "Method",
     "Plan",
     "RunFailed",
@@ -32,16 +34,19 @@ __all__ = [
     "dataset",
     "load",
     "methods",
+    "model",
+    "parts",
     "plan",
     "report",
     "train",
 ]
 
 _HOMES = {
-    "gradveil.api": ("attack", "audit", "dataset", "load", "plan", "report", "train"),
+    "gradveil.api": ("attack", "audit", "dataset", "load", "model", "plan", "report", "train"),
     "gradveil.data.dataset": ("Dataset",),
     "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),
+    "gradveil.inference.classifier": ("FederatedClassifier",),
     "gradveil.inference.trained": ("Trained",),
     "gradveil.privacy.method": ("Method",),
     "gradveil.surface": ("Surface",),
@@ -53,6 +58,6 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(home), name)
-    if name == "methods":
-        return import_module("gradveil.methods")
+    if name in ("methods", "parts"):
+        return import_module(f"gradveil.{name}")
     raise AttributeError(f"module 'gradveil' has no attribute {name!r}")

@@ -1,19 +1,16 @@
 """The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
 import os
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from gradveil import pipeline
-from gradveil.attacks.attack import Attack
+from gradveil import codec, own_code, pipeline
+from gradveil.attacks.attack import Attack, mountable
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS, INFERENCES
 from gradveil.auditing import audits
@@ -30,11 +27,13 @@ from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import LOADED_BY, Plan
 from gradveil.fields import choose, scalar, whole
 from gradveil.inference.round_events import round_events
-from gradveil.inference.trained import Trained, read_trained, trained_of
+from gradveil.inference.trained import Trained, in_temporary_folder, read_trained, trained_of
 from gradveil.keys import LARGEST_SEED
 from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.methods import METHODS
+from gradveil.models.adapters import adapted
+from gradveil.models.networks import Model
 from gradveil.names import pick
 from gradveil.privacy.method import Method
 from gradveil.reports import evidence
@@ -85,7 +84,8 @@ def plan(
     if not isinstance(method, Method | str):
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     _refuse_unknown(changes)
-    given, tweaks = divided(changes)
+    with own_code.may_import():
+        given, tweaks = divided(changes)
     location, loading = sources.locate(name), {key: given[key] for key in LOADED_BY if key in given}
     data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
@@ -136,24 +136,12 @@ def train(
     options, kept = Options(resume=resume, engine=engine), None if out is None else _path("out", out)
     with round_events(plan.rounds, on_round, progress) as events:
         carry_out = partial(_train, plan, options, attack, report, events)
-        return carry_out(kept) if kept is not None else _in_temporary_folder(carry_out)
+        return carry_out(kept) if kept is not None else in_temporary_folder(carry_out)
 
 
 def _train(plan: Plan, options: Options, attack: bool, report: bool, events: Progress, folder: Path) -> Trained:
     data = pipeline.loaded(plan)
     return trained_of(pipeline.run(plan, data, folder, options, attack=attack, report=report, progress=events))
-
-
-def _in_temporary_folder(carry_out: Callable[[Path], Trained]) -> Trained:
-    """Train in a folder that is removed when the model is no longer used, or when training fails."""
-    place = tempfile.mkdtemp(prefix="gradveil-")
-    try:
-        model = carry_out(Path(place) / "run")
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
-    weakref.finalize(model, shutil.rmtree, place, ignore_errors=True)
-    return model
 
 
 @machine_errors()
@@ -190,7 +178,7 @@ def attack(
     attack is a name or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
-    mounted: Attack = attack if _mountable(attack) else pick("attack", attack, ATTACKS | INFERENCES).value  # type: ignore[assignment]
+    mounted = _mounted(attack)
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
     data = pipeline.loaded(plan)
@@ -239,11 +227,31 @@ def _subject(target: Plan | Method | str | Path) -> Subject:
     return subject_of(made, pipeline.loaded(made), folder.name, result)
 
 
-def _mountable(attack: object) -> bool:
-    """Whether a value can be mounted as an attack."""
-    return not isinstance(attack, type) and all(
-        hasattr(attack, name) for name in ("name", "restarts", "refuse", "prepared", "__call__")
-    )
+def _mounted(attack: object) -> Attack:
+    """Return the attack of a name, of `package.module:Name`, or the value itself."""
+    if own_code.is_name(attack):
+        with own_code.may_import():
+            return mountable(codec.own_part(str(attack), "attack", {}))
+    if isinstance(attack, str):
+        named: Attack = pick("attack", attack, ATTACKS | INFERENCES).value
+        return named
+    return mountable(attack)
+
+
+def model(value: Any) -> Model:
+    """Return what a user has as a model of ours, for `plan(..., model=...)`, which does so itself.
+
+    value: a module of flax.linen; a module or class of equinox or torch; a function that makes one; or a pair
+    (init, apply) with init(key, shape, classes) -> params and apply(params, x) -> logits of one example. A layer that
+    keeps state, such as batch norm, is refused when training starts, by its name.
+    """
+    made = adapted(value)
+    if isinstance(made, type) or not all(callable(getattr(made, name, None)) for name in ("init", "apply")):
+        raise BadInput(
+            f"model = {quoted(value)}: must be a module of flax.linen, equinox or torch, (init, apply), or a value "
+            "with these two"
+        )
+    return cast(Model, made)
 
 
 def _rounds(given: Any) -> tuple[int, ...] | None:
@@ -256,6 +264,9 @@ def _rounds(given: Any) -> tuple[int, ...] | None:
 
 
 @machine_errors()
-def load(folder: str | Path) -> Trained:
-    """Return the model of a finished run; BadInput if its parameters are not those of its result."""
-    return read_trained(_path("folder", folder))
+def load(folder: str | Path, model: Any = None) -> Trained:
+    """Return the model of a finished run; BadInput if its parameters are not those of its result.
+
+    model: the network itself, for a run whose folder cannot name it, as one that was made in a notebook.
+    """
+    return read_trained(_path("folder", folder), model)

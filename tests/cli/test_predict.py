@@ -8,6 +8,7 @@ import pytest
 
 import gradveil
 from gradveil.cli.main import main
+from gradveil.inference.new_examples import read_new
 
 SMALL = {"clients": 4, "cohort": 4, "client_size": 40, "batch": 4, "local_steps": 2, "rounds": 2}
 
@@ -92,3 +93,66 @@ def test_a_run_that_was_taken_apart_is_refused(model, x, tmp_path, capsys):
     assert "belongs to another run" in refused(capsys, "predict", place, tmp_path / "new.npy")
     (place / "encoding.json").unlink()
     assert "encoding.json' is missing" in refused(capsys, "predict", place, tmp_path / "new.npy").replace(":", "")
+
+
+AGES = [31, 45, 28, 63, 52, 39, 71, 24, 58, 47, 36, 66]
+
+
+def table_of(rows, target=True):
+    """A table in which the old are sick, with a category, a number that is missing once and an empty column."""
+    head = "age,ward,empty,weight" + (",sick" if target else "")
+    lines = [
+        f"{age},{'north' if i % 3 else 'south'},,{'' if i == 5 else 50 + age / 2}"
+        + (f",{'yes' if age > 45 else 'no'}" * target)
+        for i, age in enumerate(rows)
+    ]
+    return "\n".join([head, *lines]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def table_run(tmp_path_factory):
+    """A run on a table without a schema, whose encoding is taken from its rows."""
+    home = tmp_path_factory.mktemp("table")
+    (home / "all.csv").write_text(table_of(AGES * 12))
+    small = {"clients": 2, "cohort": 2, "client_size": 20, "batch": 10, "local_steps": 2, "rounds": 12, "lr": 0.5}
+    plan = gradveil.plan(home / "all.csv", "non-private", target="sick", noise_source="seeded", **small)
+    return gradveil.train(plan, home / "run"), home
+
+
+def test_new_rows_of_a_table_are_encoded_as_those_that_were_trained_on(table_run, capsys):
+    model, home = table_run
+    data = gradveil.dataset(home / "all.csv", target="sick")
+    assert np.array_equal(read_new(home / "all.csv", model.encoding).sum(0)[1:3], [96, 48])
+    rows = read_new(home / "all.csv", model.encoding)
+    everyone = np.concatenate([data.train.x, data.test.x])
+    assert sorted(map(tuple, rows.tolist())) == sorted(map(tuple, everyone.tolist()))
+    (home / "new.csv").write_text(table_of(AGES, target=False))
+    assert main(["predict", str(model.folder), str(home / "new.csv"), "--out", str(home / "p.csv")]) == 0
+    head, *predicted = rows_of((home / "p.csv").read_text())
+    assert head == ["prediction", "p_no", "p_yes"]
+    right = [row[0] == ("yes" if age > 45 else "no") for row, age in zip(predicted, AGES, strict=True)]
+    assert sum(right) >= 10
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.replace("ward", "wing"), "'wing'"),
+        (lambda t: t.replace("south", "west", 1), "'west' in the column 'ward'"),
+        (lambda t: t.replace("age,", "", 1).replace("31,", "", 1), "fields"),
+        (lambda t: "ward,empty,weight\nnorth,,60\n", "no column 'age'"),
+        (lambda t: t.replace("31,", "old,", 1), "'old' in the column 'age'"),
+    ],
+)
+def test_unknown_columns_levels_and_cells_are_refused_by_name(table_run, tmp_path, capsys, change, said):
+    (tmp_path / "new.csv").write_text(change(table_of(AGES, target=False)))
+    assert said in refused(capsys, "predict", table_run[0].folder, tmp_path / "new.csv")
+
+
+def test_a_run_on_arrays_takes_no_table(model, tmp_path, capsys):
+    (tmp_path / "new.csv").write_text("a\n1\n")
+    assert "come from a .npy file" in refused(capsys, "predict", model.folder, tmp_path / "new.csv")
+
+
+def test_the_encoding_of_private_rows_is_for_their_owner_alone(table_run):
+    assert (table_run[0].folder / "encoding.json").stat().st_mode & 0o077 == 0

@@ -153,7 +153,7 @@ def test_it_shows_itself_in_a_line_and_in_a_notebook(run):
 
 
 def test_pixels_are_bytes_or_shares_and_nothing_between():
-    pixels = store.EncodingRecord(shape=(2,), pixels=True, data="")
+    pixels = store.EncodingRecord(shape=(2,), pixels=True, data="", table=None)
     x = np.array([[0, 128], [255, 1]])
     assert stored(pixels, x).dtype == np.uint8
     assert stored(pixels, x).tolist() == x.tolist()

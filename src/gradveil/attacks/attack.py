@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import jax
 import numpy as np
 
 from gradveil import keys
 from gradveil.attacks.leak import Host, Leak
+from gradveil.errors import BadInput, quoted
 from gradveil.tree import Array
 
 FRESH_STARTS = 2
@@ -84,6 +85,14 @@ class Attack(Protocol):
 
     def __call__(self, leak: Leak, key: Array) -> Reconstruction:
         """Attack one leak from one start."""
+
+
+def mountable(value: object) -> "Attack":
+    """Return a value that can be mounted; BadInput if it lacks something that an attack has."""
+    wanted = ("name", "restarts", "refuse", "prepared", "__call__")
+    if isinstance(value, type) or not all(hasattr(value, name) for name in wanted):
+        raise BadInput(f"attack = {quoted(value)}: must be a value with {', '.join(wanted)}")
+    return cast(Attack, value)
 
 
 def mount(

@@ -51,7 +51,7 @@ class Dataset:
     guarantee of a model trained on it: what was taken from the records without noise. Empty where scaling and classes
     are public constants. `features_sha256` names the fixed features that stand in place of the examples, empty for the
     examples themselves. `schema` says how the rows of a table became features, where one was given; new rows are
-    encoded by it.
+    encoded by it. `fitted` is the schema that the private rows gave where none was given.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Dataset:
     caveats: tuple[str, ...] = ()
     features_sha256: str = ""
     schema: Schema | None = None
+    fitted: Schema | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from gradveil.data import user_csv, user_encoding, user_images, user_npz
 from gradveil.data.dataset import UNCOVERED, Array, Dataset, Split
 from gradveil.data.split import part, quarter
+from gradveil.data.table_schema import ClassTarget, Schema
 from gradveil.data.user_csv import Progress
 from gradveil.errors import BadInput
 
@@ -62,7 +63,7 @@ def _csv(path: Path, target: str | None, progress: Progress) -> Dataset:
     y, classes = number(table.labels, str(path))
     train, test = quarter(y)
     encoded = user_encoding.encode(table, train, test, lambda share: progress(_READING + (1 - _READING) * share))
-    x, features, notes = encoded
+    x, features, notes, columns = encoded
     return Dataset(
         path.resolve().name,
         Split(x[: len(train)], y[train]),
@@ -73,6 +74,7 @@ def _csv(path: Path, target: str | None, progress: Progress) -> Dataset:
         notes=(*notes, CLASS_NOTE),
         features=features,
         caveats=(ENCODED,),
+        fitted=Schema(ClassTarget(str(target), classes), columns),
     )
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gradveil.data.schema_encoding import encode
+from gradveil.data.user_csv import read_whole
 from gradveil.errors import BadInput
 from gradveil.inference.examples import Array, array_of
 from gradveil.runs.store import EncodingRecord
@@ -18,8 +20,12 @@ def read_new(path: Path, encoding: EncodingRecord) -> Array:
     """Return the examples [n, ...] of a file; a large .npy file is read from the disk only where it is used."""
     if not path.is_file():
         raise BadInput(f"{str(path)!r}: {'is not a file' if path.exists() else 'does not exist'}")
-    if path.suffix not in (".npy", ".npz"):
-        raise BadInput(f"{str(path)!r}: new examples of this run come from a .npy file, or an .npz file with x")
+    ending, table = path.suffix.lower(), encoding.table
+    if ending == ".csv" and table is not None:
+        return encode(table, read_whole(path))
+    if ending not in (".npy", ".npz"):
+        rows = "a .csv file with the columns of the run, " if table is not None else ""
+        raise BadInput(f"{str(path)!r}: new examples of this run come from {rows}a .npy file, or an .npz file with x")
     return array_of(_array(path), encoding.shape)
 
 

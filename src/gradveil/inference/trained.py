@@ -2,6 +2,9 @@
 
 import os
 import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -134,9 +137,13 @@ class Trained:
         return notebook.html(self.result, self.history)
 
 
-def read_trained(folder: Path) -> Trained:
-    """Return the model of a finished run; BadInput if its parameters are not those of its result."""
-    plan, data = store.read_plan(folder), store.read_data(folder)
+def read_trained(folder: Path, model: object = None) -> Trained:
+    """Return the model of a finished run; BadInput if its parameters are not those of its result.
+
+    model: the network, where the run folder cannot name it.
+    """
+    plan = store.read_plan(folder) if model is None else store.plan_with_model(folder, model)
+    data = store.read_data(folder)
     history = store.inspect(folder, plan)
     result = store.read_result(folder, history.heads[-1])
     if result is None:
@@ -162,6 +169,18 @@ def trained_of(outcome: pipeline.RunOutcome) -> Trained:
         outcome.attacks,
         outcome.page,
     )
+
+
+def in_temporary_folder(carry_out: Callable[[Path], Trained]) -> Trained:
+    """Train in a folder that is removed when the model is no longer used, or when training fails."""
+    place = tempfile.mkdtemp(prefix="gradveil-")
+    try:
+        model = carry_out(Path(place) / "run")
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    weakref.finalize(model, shutil.rmtree, place, ignore_errors=True)
+    return model
 
 
 def _path(name: str, value: Any) -> Path:

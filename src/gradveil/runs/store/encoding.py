@@ -3,16 +3,17 @@
 The file is bound to the run: it holds the digest of data.json, with which the chain of the run begins.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from gradveil import codec
 from gradveil.data.dataset import Dataset
+from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput
 from gradveil.runs.store import files
-from gradveil.runs.store.folder_records import DataRecord, read_record, write_record
+from gradveil.runs.store.folder_records import DataRecord, read_record
 
 ENCODING = "encoding.json"
 
@@ -21,22 +22,26 @@ ENCODING = "encoding.json"
 class EncodingRecord:
     """What a model reads: examples of `shape`, before any features of the plan.
 
-    pixels: whether they were stored as bytes, which are read as x / 255. data: the digest of data.json.
+    pixels: whether they were stored as bytes, which are read as x / 255. data: the digest of data.json. table: how rows
+    become examples, if the run was trained on a table of the user's own.
     """
 
     shape: tuple[int, ...]
     pixels: bool
     data: str
+    table: Schema | None
 
 
 def encoding_of(dataset: Dataset, data: DataRecord) -> EncodingRecord:
     """Return the record of a dataset whose examples are as its source gives them."""
-    return EncodingRecord(shape=dataset.shape, pixels=dataset.train.x.dtype == np.uint8, data=_digest(data))
+    pixels, table = dataset.train.x.dtype == np.uint8, dataset.schema or dataset.fitted
+    return EncodingRecord(shape=dataset.shape, pixels=pixels, data=_digest(data), table=table)
 
 
 def write_encoding(folder: Path, record: EncodingRecord) -> None:
     """Write the file, readable by its owner alone: levels and scales may come from private rows."""
-    write_record(folder / ENCODING, record, owner_only=True)
+    table = None if record.table is None else codec.encode(record.table)
+    files.write_sealed(folder / ENCODING, codec.record(replace(record, table=None)) | {"table": table}, owner_only=True)
 
 
 def read_encoding(folder: Path, data: DataRecord) -> EncodingRecord:

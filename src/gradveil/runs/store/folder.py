@@ -16,9 +16,9 @@ from pathlib import Path
 import jax
 import tomli_w
 
-from gradveil import codec
+from gradveil import codec, own_code
 from gradveil.data.dataset import Dataset
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import Plan
 from gradveil.runs.run_records import Earlier
 from gradveil.runs.store import files
@@ -182,6 +182,20 @@ def read_plan(folder: Path) -> Plan:
 
 
 def plan_from(path: Path) -> Plan:
-    """Read a plan from a TOML file, strictly."""
-    plan: Plan = codec.decode(Plan, files.read_toml(path))
+    """Read a plan from a TOML file, strictly; parts of the user's own are imported by their names."""
+    table = files.read_toml(path)
+    with own_code.may_import():
+        plan: Plan = codec.decode(Plan, table)
+    return plan
+
+
+def plan_with_model(folder: Path, model: object) -> Plan:
+    """Read the plan of a run folder whose model only its user can make; BadInput if it is not this one."""
+    table = files.read_toml(folder / PLAN)
+    with own_code.may_import():
+        plan = replace(codec.decode(Plan, {key: item for key, item in table.items() if key != "model"}), model=model)
+    if codec.encode(plan)["model"] != table.get("model"):
+        raise BadInput(
+            f"model = {quoted(model)}: is not the model of the run in {str(folder)!r}, or its source changed"
+        )
     return plan

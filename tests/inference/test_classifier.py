@@ -1,0 +1,66 @@
+"""FederatedClassifier by scikit-learn's own checks, in a Pipeline, and by what it guarantees."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+
+import gradveil
+
+CANNOT_HOLD: dict[str, str] = {
+    "check_sample_weights_pandas_series": "rows have no weights: a weight would change what one row may contribute",
+}
+"""Checks of scikit-learn that do not fit, and why."""
+
+
+@pytest.mark.slow
+def test_the_checks_of_scikit_learn_pass_without_noise():
+    results = check_estimator(
+        gradveil.FederatedClassifier(epsilon=None, rounds=30, random_state=0),
+        expected_failed_checks=CANNOT_HOLD,
+        on_fail=None,
+        on_skip=None,
+    )
+    failed = {r["check_name"]: str(r["exception"])[:300] for r in results if r["status"] == "failed"}
+    assert failed == {}
+    assert sum(r["status"] == "passed" for r in results) >= 40
+
+
+def blobs(n=600):
+    x, y = make_blobs(n, centers=3, n_features=4, random_state=2)
+    return x / 20, np.array(["a", "b", "c"])[y]
+
+
+def test_it_stands_in_a_pipeline_and_spends_what_it_may():
+    x, y = blobs()
+    model = make_pipeline(
+        FunctionTransformer(lambda x: x * 2.0), gradveil.FederatedClassifier(epsilon=3.0, random_state=1)
+    )
+    assert model.fit(x, y).score(x, y) > 0.9
+    fitted = model[-1]
+    assert fitted.guarantee_.epsilon <= 3.0
+    assert fitted.guarantee_.epsilon > 2.5
+    assert set(model.predict(x)) == {"a", "b", "c"}
+    np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1, rtol=1e-6)
+    assert model.predict(x).tolist() == fitted.classes_[model.predict_proba(x).argmax(axis=1)].tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"method": "fed-dcp"}, "method = 'fed-dcp'"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"threat_model": "x"}, "threat_model = 'x'"),
+        ({"clients": 0}, "clients = 0"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_refused_when_it_is_fitted(changes, said):
+    with pytest.raises(gradveil.BadInput, match=said):
+        gradveil.FederatedClassifier(**changes).fit(*blobs(60))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(gradveil.BadInput, match="one class only"):
+        gradveil.FederatedClassifier().fit(np.zeros((20, 2)), np.zeros(20))
