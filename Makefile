@@ -31,8 +31,8 @@ demo: setup  ## what gradients leak, what protection costs and what it guarantee
 	$(BIN)/gradveil run
 
 lint: $(VENV)/.ready-dev  ## ruff and mypy --strict
-	$(BIN)/ruff format --check src tests benchmarks tools
-	$(BIN)/ruff check src tests benchmarks tools
+	$(BIN)/ruff format --check src tests benchmarks tools examples
+	$(BIN)/ruff check src tests benchmarks tools examples
 	$(BIN)/mypy
 
 quick: lint  ## lint, then tests that run every module once: under a minute when programs are compiled

@@ -90,7 +90,9 @@ def plan(
     data = dataset(location, **loading)
     started = method_named(method) if isinstance(method, str) else method
     target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
-    made = resolve(location, data, tweaks.of(chosen(started, data)), given, target)
+    with own_code.may_import():
+        protection = tweaks.of(chosen(started, data))
+    made = resolve(location, data, protection, given, target)
     return made if target is None else meet(made, data, target)
 
 

@@ -47,7 +47,10 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
         return [_encode_field(field, item) for item in value]
     if type(value) in kinds:
         return {"kind": _kind(type(value)), **encode(value)}
-    return _encode_own(getattr(value, "wrapped", value), getattr(value, OBJECT, None))  # not our adapter around it
+    own = getattr(value, "wrapped", value)  # not our adapter around a model of another library
+    if isinstance(own, str | int | float | list | dict | None):
+        raise BadInput(f"{field.name} = {quoted(own)}: is no part that can be written to a file")
+    return _encode_own(own, getattr(value, OBJECT, None))
 
 
 def _encode_own(value: Any, object_sha256: str | None) -> Plain:
@@ -59,11 +62,12 @@ def _encode_own(value: Any, object_sha256: str | None) -> Plain:
     name = own_code.name_of(value)
     if name is not None:
         return {"kind": name, **source}
-    kind = own_code.name_of(type(value)) or type(value).__qualname__
+    kind, cls = own_code.name_of(type(value)), type(value)
     fields = encode(value) if dataclasses.is_dataclass(value) else None
-    if object_sha256 is None and fields is not None and _is_plain(fields):
+    if kind is not None and object_sha256 is None and fields is not None and _is_plain(fields):
         return {"kind": kind, **source, **fields}
-    return {"kind": kind, **source, OBJECT: object_sha256 or _told_apart(value)}
+    made = {OBJECT: object_sha256 or _told_apart(value)}
+    return {"kind": f"{cls.__module__}:{cls.__qualname__}", **source, **made}
 
 
 def _is_plain(value: Any) -> bool:
@@ -142,8 +146,8 @@ def _decode_part(kinds: tuple[type[Any], ...], value: Any, where: str) -> Any:
         raise BadInput(f"{where} = {quoted(value)}: a table with a `kind` is expected")
     if OBJECT in value:
         raise BadInput(
-            f"{where} = {quoted(value['kind'])}: was made in Python and cannot be made from a file; give it a name in "
-            "a module, or hand it over with gradveil.load(folder, model=...)"
+            f"{where} = {quoted(value['kind'], 200)}: was made in Python and cannot be made from a file; give it a "
+            "name in a module, or hand it over with gradveil.load(folder, model=...)"
         )
     chosen = {_kind(kind): kind for kind in kinds}.get(str(value["kind"]))
     if chosen is None and own_code.is_name(value["kind"]):

@@ -9,12 +9,12 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gradveil.errors import BadInput, quoted
 
@@ -84,11 +84,11 @@ def source_sha256(value: Any) -> str:
 
 
 @lru_cache(maxsize=256)
-def _source_sha256(module: str, defined: Any) -> str:
+def _source_sha256(module: str, defined: Hashable) -> str:
     """Digest once in a process: what was imported stays, though its file may be edited while a run trains."""
     try:
         file = getattr(sys.modules.get(module), "__file__", None)
-        content = Path(file).read_bytes() if file else inspect.getsource(defined).encode()
+        content = Path(file).read_bytes() if file else inspect.getsource(cast(Any, defined)).encode()
     except (OSError, TypeError):
         return "unknown"
     return hashlib.sha256(content).hexdigest()

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,11 @@ def adapted(value: Any) -> Any:
     if callable(value) and not isinstance(value, type) and not hasattr(value, "init"):
         return FactoryModel(value)
     return value
+
+
+def adapted_in(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of a plan with a model of ours, where they name a model at all."""
+    return settings | {"model": adapted(settings["model"])} if "model" in settings else settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +193,8 @@ def _checked(compute: Callable[..., Any], params: Tree, shape: Shape, classes: i
     return params
 
 
-def _logits(answer: Any) -> Any:
+def _logits(answer: Any) -> Array:
     """Return the answer of a network as logits; one number z for two classes becomes (0, z)."""
     if getattr(answer, "size", 0) == 1:
-        return jnp.concatenate([jnp.zeros(1), jnp.reshape(answer, 1)])
-    return answer
+        answer = jnp.concatenate([jnp.zeros(1), jnp.reshape(answer, 1)])
+    return cast(Array, answer)

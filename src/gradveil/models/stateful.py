@@ -51,9 +51,10 @@ def instance_parts(module: Any) -> Parts:
 def _equinox(module: Any) -> Parts:
     import equinox
 
-    for layer in jax.tree.leaves(module, is_leaf=_keeps_state):
-        if _keeps_state(layer):
-            raise BadInput(f"model: layer {type(layer).__name__!r} keeps state, {ADVICE}")
+    for path, leaf in jax.tree_util.tree_leaves_with_path(module, is_leaf=_is_state):
+        if _is_state(leaf):
+            layer = jax.tree_util.keystr(path[:-1]).removeprefix(".")
+            raise BadInput(f"model: layer {layer or type(module).__name__!r} keeps state, {ADVICE}")
     weights, rest = equinox.partition(module, equinox.is_inexact_array)
     leaves, structure = jax.tree.flatten(weights)
 
@@ -64,8 +65,8 @@ def _equinox(module: Any) -> Parts:
     return tuple(leaves), compute, _digest(leaves)
 
 
-def _keeps_state(layer: Any) -> bool:
-    return any(base.__name__ == "StatefulLayer" for base in type(layer).__mro__)
+def _is_state(leaf: Any) -> bool:
+    return type(leaf).__name__ == "StateIndex"
 
 
 def _torch(module: Any) -> Parts:
@@ -77,6 +78,7 @@ def _torch(module: Any) -> Parts:
     for name, layer in module.named_modules():
         if isinstance(layer, torch.nn.modules.batchnorm._NormBase) and layer.track_running_stats:
             raise BadInput(f"model: layer {name or type(layer).__name__!r} keeps state (running statistics), {ADVICE}")
+    _teach_group_norm()
     still = copy.deepcopy(module).eval()
     weights = {name: jnp.asarray(value.detach().cpu().numpy()) for name, value in still.named_parameters()}
     constants = {name: jnp.asarray(value.detach().cpu().numpy()) for name, value in still.named_buffers()}
@@ -88,6 +90,24 @@ def _torch(module: Any) -> Parts:
         return answer
 
     return weights, compute, _digest(jax.tree.leaves(weights))
+
+
+def _teach_group_norm() -> None:
+    """Tell torch2jax what group norm is, which it does not know: groups of channels are standardized, then scaled."""
+    import torch
+    import torch2jax
+
+    def group_norm(x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Array:
+        values, scale, shift = (getattr(item, "value", item) for item in (x, weight, bias))
+        grouped = values.reshape(values.shape[0], groups, -1)
+        mean, variance = (moment(grouped, axis=2, keepdims=True) for moment in (jnp.mean, jnp.var))
+        normed = ((grouped - mean) / jnp.sqrt(variance + eps)).reshape(values.shape)
+        per_channel = (1, -1, *(1 for _ in values.shape[2:]))
+        normed = normed if scale is None else normed * scale.reshape(per_channel)
+        return normed if shift is None else normed + shift.reshape(per_channel)
+
+    if torch.nn.functional.group_norm not in torch2jax.HANDLED_FUNCTIONS:
+        torch2jax.implements(torch.nn.functional.group_norm)(group_norm)
 
 
 def _digest(leaves: list[Any]) -> str:

@@ -9,6 +9,7 @@ from gradveil.data.sampling import Poisson, Whole
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.fields import settle_given
 from gradveil.methods import FED_CDP, FED_SUM, METHODS
+from gradveil.models.adapters import adapted_in
 from gradveil.models.networks import Cnn, Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.method import Method
@@ -125,7 +126,7 @@ def resolve(
 
     target_epsilon: what the noise will be scaled to, on which some presets depend; the noise itself is not changed.
     """
-    changes = settle_given(Plan, changes)
+    changes = settle_given(Plan, adapted_in(changes))
     against: dict[str, Any] = {} if target_epsilon is None else {"threat_model": "server"}  # as of a plan
     against |= {key: value for key, value in changes.items() if key == "threat_model"}
     preset = preset_for(dataset, method, target_epsilon, **against)

@@ -12,6 +12,7 @@ import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 import tomli_w
@@ -189,7 +190,7 @@ def plan_from(path: Path) -> Plan:
     return plan
 
 
-def plan_with_model(folder: Path, model: object) -> Plan:
+def plan_with_model(folder: Path, model: Any) -> Plan:
     """Read the plan of a run folder whose model only its user can make; BadInput if it is not this one."""
     table = files.read_toml(folder / PLAN)
     with own_code.may_import():
