@@ -1,6 +1,6 @@
 """The scripts under examples/ run as they stand, and end where they say."""
 
-import runpy
+import importlib
 from pathlib import Path
 
 import pytest
@@ -8,12 +8,15 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def carried_out(name):
-    return runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]()
+@pytest.fixture
+def carried_out(monkeypatch):
+    """Import an example as its user would, from its folder, and run it."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return lambda name: importlib.import_module(name).main()
 
 
 @pytest.mark.slow
-def test_a_clip_and_an_attack_of_ones_own(capsys):
+def test_a_clip_and_an_attack_of_ones_own(carried_out, capsys):
     accuracy, verdict = carried_out("own_clip_and_attack")
     assert accuracy > 0.5
     assert verdict != "leaks"
@@ -21,12 +24,12 @@ def test_a_clip_and_an_attack_of_ones_own(capsys):
 
 
 @pytest.mark.slow
-def test_a_model_of_flax():
+def test_a_model_of_flax(carried_out):
     pytest.importorskip("flax")
     assert carried_out("flax_model") > 0.5
 
 
 @pytest.mark.slow
-def test_a_model_of_torch():
+def test_a_model_of_torch(carried_out):
     pytest.importorskip("torch2jax")
     assert carried_out("torch_model") > 0.5
