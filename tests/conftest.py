@@ -1,9 +1,11 @@
 """What holds for all tests: one cache of compiled programs on disk, and little memory a worker."""
 
 import ctypes
+import fcntl
 import gc
 import os
 import resource
+import shutil
 import sys
 from pathlib import Path
 
@@ -46,6 +48,56 @@ def pytest_sessionstart(session):
 def pytest_runtest_teardown(item, nextitem):
     """Make room after every test."""
     make_room(ends=nextitem is None or nextitem.path != item.path)
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """Give a function that has a folder filled once for all workers: `made_once(name, fill)` calls fill(folder).
+
+    Whoever changes what is in it works on a copy.
+    """
+    base = tmp_path_factory.getbasetemp()
+    common = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name, fill):
+        folder, filled = common / f"once-{name}", common / f"once-{name}.filled"
+        with (common / f"once-{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not filled.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                filled.touch()
+        return folder
+
+    return made
+
+
+SMALL_RUN = {
+    "dataset": "synthetic", "method": "fed-cdp", "clients": "4", "cohort": "4", "client-size": "40", "batch": "4",
+    "local-steps": "2", "rounds": "2",
+}  # fmt: skip
+"""The options of a run of a second."""
+
+
+@pytest.fixture(scope="session")
+def small():
+    """Give the options of a run of a second."""
+    return SMALL_RUN
+
+
+@pytest.fixture(scope="session")
+def attacked_runs(made_once):
+    """A folder with two runs, `one` and `two`, both trained within a budget, attacked and reported."""
+    from gradveil.cli.main import main
+
+    def fill(folder):
+        flags = [part for key, value in SMALL_RUN.items() for part in (f"--{key}", value)]
+        for seed, name in enumerate(("one", "two")):
+            given = ["--seed", str(seed), "--max-epsilon", "500", "--attack", "--json", "--out", str(folder / name)]
+            assert main(["run", *flags, *given]) == 0
+
+    return made_once("attacked-runs", fill)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset
-from gradveil.engines.cache import drop_programs_if_many
+from gradveil.engines.cache import drop_programs_if_many, resident
 from gradveil.errors import BadInput
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.leakage import self_attack
@@ -31,8 +31,9 @@ from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options, Run
 from gradveil.surface import Surface
 
-MOST_BYTES = 1 << 30
-"""Memory beyond which the programs of an attack that is over are dropped: the next surface needs others."""
+MOST_BYTES, ROOM = 1 << 30, 1 << 28
+"""Memory beyond which the programs of an attack that is over are dropped, since the next surface needs others. A
+process that holds nearly as much when the attacks begin may grow by ROOM: else it would drop them every time."""
 REPORT, ATTACKS, FEDERATION = "report.html", "attacks", "federation.json"
 
 
@@ -122,7 +123,11 @@ def _trained(one: Run, progress: Progress) -> RunResult:
 
 
 def _attacked(one: Run, keep_truth: bool, progress: Progress) -> tuple[AttackRecord, ...]:
-    return tuple(_attacked_at(one, surface, keep_truth, progress) for surface in Surface)
+    most_bytes, records = max(MOST_BYTES, resident() + ROOM), []
+    for surface in Surface:
+        records.append(_attacked_at(one, surface, keep_truth, progress))
+        drop_programs_if_many(most_bytes=most_bytes)
+    return tuple(records)
 
 
 def _attacked_at(one: Run, surface: Surface, keep_truth: bool, progress: Progress) -> AttackRecord:
@@ -135,7 +140,6 @@ def _attacked_at(one: Run, surface: Surface, keep_truth: bool, progress: Progres
         one.folder, one.plan, one.dataset, surface, lambda victim: tell(next(count))
     )
     attack_files.save(outcome, scene, one.folder / ATTACKS, keep_truth)
-    drop_programs_if_many(most_bytes=MOST_BYTES)
     return outcome.record
 
 

@@ -14,6 +14,7 @@ def available(name):
     return where(name) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_paper_preset_of_each_dataset_trains_a_round(capsys, tmp_path, name):

@@ -31,6 +31,7 @@ def test_no_generated_input_ends_in_a_traceback_a_wrong_exit_code_or_never(world
     assert not complaints, "\n".join(complaints)
 
 
+@pytest.mark.fuzz
 def test_an_input_is_the_same_every_time_it_is_made(world):
     assert [case(n, world).told for n in range(40)] == [case(n, world).told for n in range(40)]
     assert case(3, world, seed=1).told != case(3, world, seed=2).told

@@ -51,6 +51,7 @@ def test_a_method_hides_gradients_where_the_paper_says_and_nowhere_else(mnist, m
         assert found[surface].gain < 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "surface", "view"), [("fed-sdp", Surface.SERVER, "arriving"), ("fed-cdp", Surface.EXAMPLE, "in_memory")]
 )

@@ -93,6 +93,12 @@ def test_a_second_call_computes_nothing_again(folder, everything):
     assert records(folder) == before
 
 
+def test_every_table_fits_eighty_columns(folder, everything):
+    shown = gradveil("all", "--scale", "smoke", "--out", folder, env={"COLUMNS": "80"})
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert all(name in shown.stdout for name in TABLES)
+
+
 def test_a_killed_table_goes_on_and_gives_the_same(tmp_path, everything):
     command = [sys.executable, "-m", "gradveil", "table", KILLED, "--scale", "smoke", "--out", tmp_path]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
@@ -21,10 +22,6 @@ from gradveil.schema import schema_text
 
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 RECORDS = {"round-line": RoundLine, "run-result": RunResult, "attack-record": AttackRecord}
-SMALL = [
-    "run", "--dataset", "synthetic", "--clients", "4", "--cohort", "4", "--client-size", "40", "--batch", "4",
-    "--local-steps", "2", "--rounds", "2",
-]  # fmt: skip
 KEYS = {
     "round-line": (
         "round accuracy loss stop_accuracy sigma sensitivity clip unit_norm clipped_share equivalent_sigma cohort "
@@ -48,11 +45,12 @@ KEYS = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(attacked_runs, small, tmp_path_factory):
     """Runs with and without a guarantee, one of them attacked."""
     root = tmp_path_factory.mktemp("runs")
-    assert main([*SMALL, "--method", "fed-cdp", "--max-epsilon", "500", "--attack", "--out", str(root / "kept")]) == 0
-    assert main([*SMALL, "--method", "non-private", "--json", "--out", str(root / "bare")]) == 0
+    shutil.copytree(attacked_runs / "one", root / "kept")
+    flags = [part for key, value in (small | {"method": "non-private"}).items() for part in (f"--{key}", value)]
+    assert main(["run", *flags, "--json", "--out", str(root / "bare")]) == 0
     return root
 
 

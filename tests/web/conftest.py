@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,31 +12,18 @@ from contextlib import contextmanager
 import pytest
 from starlette.testclient import TestClient
 
-from gradveil.cli.main import main
 from gradveil.web.app import make
 from gradveil.web.guard import FORM_HEADER, Rules
 from gradveil.web.run_processes import Runs
 
 HOST = "127.0.0.1:8765"
-SMALL = {
-    "dataset": "synthetic", "method": "fed-cdp", "clients": "4", "cohort": "4", "client-size": "40", "batch": "4",
-    "local-steps": "2", "rounds": "2",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
-def small():
-    """The fields of a form that start a run of a second."""
-    return SMALL
-
-
-@pytest.fixture(scope="session")
-def trained(tmp_path_factory):
-    """A folder with two runs, made once."""
-    root = tmp_path_factory.mktemp("runs")
-    flags = [part for key, value in SMALL.items() for part in (f"--{key}", value)]
-    for seed, name in enumerate(("one", "two")):
-        assert main(["run", *flags, "--seed", str(seed), "--attack", "--json", "--out", str(root / name)]) == 0
+def trained(attacked_runs, tmp_path_factory):
+    """A folder with two runs, which tests may change as long as they put it back."""
+    root = tmp_path_factory.mktemp("web") / "runs"
+    shutil.copytree(attacked_runs, root)
     return root
 
 

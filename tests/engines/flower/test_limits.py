@@ -45,7 +45,7 @@ def largest(plan, tiny, seeds=5):
     return found
 
 
-@pytest.mark.parametrize("sampling", ["fixed", "poisson"])
+@pytest.mark.parametrize("sampling", ["fixed", pytest.param("poisson", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", METHODS)
 def test_honest_updates_of_every_method_are_within_the_limit(plan, tiny, name, sampling):
     plan = replace(plan, method=METHODS[name].value, rounds=3)
@@ -106,7 +106,7 @@ HUGE = (1e4, 1e30, 3e38)
 BOUNDED = sorted(set(METHODS) - UNBOUNDED - AT_THE_SERVER - {"dssgd"})  # dssgd travels sparse, see below
 
 
-@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("value", [HUGE[0], *(pytest.param(value, marks=pytest.mark.slow) for value in HUGE[1:])])
 @pytest.mark.parametrize("name", BOUNDED)
 def test_an_absurd_update_is_refused_by_name_and_the_model_is_what_the_others_make(federation, plan, name, value):
     plan = replace(plan, method=METHODS[name].value, rounds=1)
