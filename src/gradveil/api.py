@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -39,13 +38,21 @@ from gradveil.privacy.method import Method
 from gradveil.reports import evidence
 from gradveil.runs import store
 from gradveil.runs.presets import chosen, resolve
-from gradveil.runs.progress import Progress
 from gradveil.runs.run_records import RoundLine
 from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import Tweaks, divided, method_named
 from gradveil.surface import Surface
 
-LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int, "schema": Schema}
+LOADING = {
+    "data_dir": str,
+    "target": str,
+    "train_all": bool,
+    "allow_download": bool,
+    "seed": int,
+    "schema": Schema,
+    "client_column": str,
+    "test": str,
+}
 
 
 @machine_errors()
@@ -69,9 +76,13 @@ def _option(key: str, kind: type[Any], value: Any) -> Any:
 
 @machine_errors()
 def plan(
-    name: str | Path, method: Method | str = "fed-cdp", *, target_epsilon: float | None = None, **changes: Any
+    name: str | Path | Dataset,
+    method: Method | str = "fed-cdp",
+    *,
+    target_epsilon: float | None = None,
+    **changes: Any,
 ) -> Plan:
-    """Make a plan for a dataset: its preset, with your changes to any field of Plan.
+    """Make a plan for a dataset (its name, its path, or data in memory): its preset, with your changes of its fields.
 
     The short names of the command line are understood too: lr, clip, sigma, decay, sigma_end, draw, sensitivity.
     target_epsilon: scales all noise so that the plan spends at most that, against its `threat_model`.
@@ -86,14 +97,27 @@ def plan(
     _refuse_unknown(changes)
     with own_code.may_import():
         given, tweaks = divided(changes)
-    location, loading = sources.locate(name), {key: given[key] for key in LOADED_BY if key in given}
-    data = dataset(location, **loading)
+    location, data = _in_memory(name, given) if isinstance(name, Dataset) else _by_name(name, given)
     started = method_named(method) if isinstance(method, str) else method
     target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
     with own_code.may_import():
         protection = tweaks.of(chosen(started, data))
     made = resolve(location, data, protection, given, target)
     return made if target is None else meet(made, data, target)
+
+
+def _by_name(name: str | Path, given: dict[str, Any]) -> tuple[str, Dataset]:
+    location = sources.locate(name)
+    return location, dataset(location, **{key: given[key] for key in LOADED_BY if key in given})
+
+
+def _in_memory(data: Dataset, given: dict[str, Any]) -> tuple[str, Dataset]:
+    """Return data in memory and their name; how they are loaded cannot be said, and their schema goes into the plan."""
+    for key in LOADED_BY:
+        if key in given:
+            raise BadInput(f"{key}: is for data that is loaded by its name or path; say it to Dataset.of")
+    given["schema"] = data.schema
+    return data.name, data
 
 
 def _refuse_unknown(changes: dict[str, Any]) -> None:
@@ -117,12 +141,15 @@ def train(
     resume: bool = False,
     engine: str = "vectorized",
     *,
+    data: Dataset | None = None,
     attack: bool = False,
     report: bool = False,
     on_round: Callable[[RoundLine], None] | None = None,
     progress: bool = False,
 ) -> Trained:
     """Train a plan in a run folder (a temporary one by default) and return the model.
+
+    data: what the plan was made for, where it is in memory; otherwise it is loaded by its name.
 
     resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
@@ -133,17 +160,18 @@ def train(
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
     if report and out is None:
         raise BadInput("report: name the folder that the page goes to, with out")
+    if data is not None and (not isinstance(data, Dataset) or data.name != plan.dataset):
+        raise BadInput(f"data = {quoted(data)}: the plan is for {plan.dataset!r}")
     if on_round is not None and not callable(on_round):
         raise BadInput(f"on_round = {quoted(on_round)}: a function of a round's line is expected")
     options, kept = Options(resume=resume, engine=engine), None if out is None else _path("out", out)
+
+    def carry_out(folder: Path) -> Trained:
+        held = pipeline.loaded(plan) if data is None else data
+        return trained_of(pipeline.run(plan, held, folder, options, attack=attack, report=report, progress=events))
+
     with round_events(plan.rounds, on_round, progress) as events:
-        carry_out = partial(_train, plan, options, attack, report, events)
         return carry_out(kept) if kept is not None else in_temporary_folder(carry_out)
-
-
-def _train(plan: Plan, options: Options, attack: bool, report: bool, events: Progress, folder: Path) -> Trained:
-    data = pipeline.loaded(plan)
-    return trained_of(pipeline.run(plan, data, folder, options, attack=attack, report=report, progress=events))
 
 
 @machine_errors()

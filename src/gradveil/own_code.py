@@ -80,7 +80,7 @@ def source_sha256(value: Any) -> str:
         return hashlib.sha256(",".join(map(source_sha256, value)).encode()).hexdigest()
     named = _FOUND[id(value)][1].partition(":")[0] if id(value) in _FOUND else None
     defined = value if hasattr(value, "__qualname__") else type(value)
-    return _source_sha256(named or defined.__module__, defined)
+    return _source_sha256(str(named or defined.__module__), cast(Hashable, defined))
 
 
 @lru_cache(maxsize=256)

@@ -156,3 +156,27 @@ def test_a_run_on_arrays_takes_no_table(model, tmp_path, capsys):
 
 def test_the_encoding_of_private_rows_is_for_their_owner_alone(table_run):
     assert (table_run[0].folder / "encoding.json").stat().st_mode & 0o077 == 0
+
+
+def test_frames_and_parquet_files_are_predicted_as_the_csv_file(table_run, tmp_path, capsys):
+    arrow, parquet = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+    model, home = table_run
+    frame = arrow.read_csv(home / "all.csv")
+    expected = model.predict_proba(read_new(home / "all.csv", model.encoding))
+    assert np.array_equal(model.predict_proba(frame), expected)
+    parquet.write_table(frame, tmp_path / "all.parquet")
+    assert main(["predict", str(model.folder), str(tmp_path / "all.parquet")]) == 0
+    assert len(rows_of(capsys.readouterr().out)) == len(frame) + 1
+    sick = frame.column("sick").to_pylist()
+    assert model.evaluate(frame) == model.evaluate(frame, sick)
+    assert model.evaluate(frame).accuracy == np.mean(model.predict(frame, names=True) == np.array(sick, object))
+    with pytest.raises(gradveil.BadInput, match="'sick'"):
+        model.evaluate(frame.drop_columns(["sick"]))
+    with pytest.raises(gradveil.BadInput, match="has a column 'wing'"):
+        model.predict(frame.rename_columns(["age", "wing", "empty", "weight", "sick"]))
+
+
+def test_a_run_on_arrays_takes_no_frame(model):
+    frame = pytest.importorskip("pyarrow").table({"a": [1.0]})
+    with pytest.raises(gradveil.BadInput, match="trained on arrays"):
+        model.predict(frame)

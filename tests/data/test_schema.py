@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from gradveil import codec
-from gradveil.data.schema_data import NOT_PUBLIC
 from gradveil.data.schema_draft import class_counts, drafted, readings
 from gradveil.data.schema_encoding import encode, spans, targets
 from gradveil.data.schema_text import FROM_ROWS, draft_toml, read_schema, schema_toml
 from gradveil.data.sources import load
+from gradveil.data.table_rows import NOT_PUBLIC
 from gradveil.data.table_schema import (
     CategoryColumn,
     ClassTarget,
@@ -48,6 +48,10 @@ def _rows(n=40):
         f"{i},{20 + i},{'abc'[i % 3]},2024-{1 + i % 12:02d}-{1 + i % 28:02d},{'yes' if i % 4 else 'no'}"
         for i in range(n)
     ]
+
+
+def _both(table):
+    return encode(SCHEMA, table), targets(SCHEMA, table)
 
 
 def _encoded(folder, row, schema=SCHEMA):
@@ -103,8 +107,7 @@ def test_a_cell_that_cannot_be_read_is_named_with_its_line(tmp_path, row, senten
     path = _file(tmp_path, ["0,3,a,2024-01-01,no", row])
     table = read_whole(path)
     with pytest.raises(BadInput) as refusal:
-        encode(SCHEMA, table)
-        targets(SCHEMA, table)
+        _both(table)
     assert str(refusal.value).startswith(sentence.format(path))
 
 
@@ -118,7 +121,7 @@ def test_unknown_and_absent_columns_are_named(tmp_path):
 def test_a_public_schema_leaves_no_caveat_and_a_draft_keeps_one(tmp_path):
     path = _file(tmp_path, [*_rows(), "50,3,a,2024-01-01,"])
     data = load(str(path), target="sick", schema=SCHEMA)
-    assert data.own and data.caveats == () and data.schema == SCHEMA and data.classes == ("no", "yes")
+    assert (data.own, data.caveats, data.schema, data.classes) == (True, (), SCHEMA, ("no", "yes"))
     assert len(data.train) + len(data.test) == 40
     assert any("1 rows without a value of 'sick'" in note for note in data.notes)
     draft = drafted(read_whole(path), "sick")
@@ -129,7 +132,8 @@ def test_which_rows_are_tested_on_depends_on_no_value(tmp_path):
     before = load(str(_file(tmp_path, _rows(), name="a.csv")), schema=SCHEMA)
     others = [row.replace("yes", "no") if i % 3 else row for i, row in enumerate(_rows())]
     after = load(str(_file(tmp_path, others, name="b.csv")), schema=SCHEMA)
-    assert np.array_equal(before.train.x, after.train.x) and not np.array_equal(before.train.y, after.train.y)
+    assert np.array_equal(before.train.x, after.train.x)
+    assert not np.array_equal(before.train.y, after.train.y)
 
 
 def test_columns_are_read_as_what_they_are(tmp_path):
@@ -154,14 +158,16 @@ def test_an_unreadable_column_is_shown_with_its_sentence(tmp_path):
     table = read_whole(_file(tmp_path, [f'{i},"{i},5"' for i in range(20)] + ["x,3"], "a,b"))
     one, other = readings(table, None)
     assert one.kind == other.kind == "unreadable"
-    assert one.problem.startswith("line 22 of") and "'x' in the column 'a'" in one.problem
+    assert one.problem.startswith("line 22 of")
+    assert "'x' in the column 'a'" in one.problem
     assert "writes numbers with a comma" in other.problem
 
 
 def test_a_draft_marks_every_value_of_the_rows_and_survives_toml(tmp_path):
     draft = drafted(read_whole(_file(tmp_path, _rows())), "sick")
     (tmp_path / "draft.toml").write_text(draft_toml(draft))
-    assert read_schema(tmp_path / "draft.toml") == draft and not draft.public
+    assert read_schema(tmp_path / "draft.toml") == draft
+    assert not draft.public
     unmarked = [line for line in draft_toml(draft).splitlines() if FROM_ROWS not in line and not line.startswith("#")]
     private = ("20", "59", '"a"', '"yes"', "2024-01-01", "2024-12-", "number", "category", "date", "identifier")
     assert not [line for line in unmarked if any(value in line for value in private)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from gradveil.accounting.threats import Ledger, account
 from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
 from gradveil.federation.plan_data import data_for
@@ -58,6 +59,8 @@ def subject_of(
 
     named: whether a method was named rather than a plan, so that the paper's printed figure is meant.
     """
+    if plan.client_sizes:
+        raise BadInput("client_sizes: an audit needs clients of one size; audit the plan without client_column")
     dataset = data_for(plan, dataset)
     budget = Budget(plan, dataset, Population.of(plan, dataset).copies if result is None else result.copies)
     most = expected_participations(plan) if result is None else result.max_participations

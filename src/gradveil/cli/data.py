@@ -39,7 +39,7 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     _show(as_json, {"datasets": answer}, ["name", "meaning", "size", "downloaded"], rows)
 
 
-File = Annotated[Path, typer.Argument(metavar="FILE.csv", help="A table of your own.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A table of your own: .csv, .parquet or .arrow.")]
 
 
 @app.command()

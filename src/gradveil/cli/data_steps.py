@@ -6,10 +6,10 @@ from pathlib import Path
 import typer
 
 from gradveil.cli.output import emit_json, say, table
+from gradveil.data.schema_data import read_table
 from gradveil.data.schema_draft import class_counts, drafted, readings
 from gradveil.data.schema_text import draft_toml
 from gradveil.data.user_columns import TextTable
-from gradveil.data.user_csv import read_whole
 from gradveil.errors import BadInput
 
 _MOST_CLASSES = 20
@@ -47,9 +47,7 @@ def schema(path: Path, target: str | None) -> None:
 
 
 def _table(path: Path) -> TextTable:
-    if not path.is_file() or path.suffix.lower() != ".csv":
-        raise BadInput(f"{path} is not a .csv file")
-    rows = read_whole(path)
+    rows = read_table(path)
     if not _length(rows):
         raise BadInput(f"{path} has no rows below the names of its columns")
     return rows

@@ -31,7 +31,7 @@ def execute(run: Path, new: Path, out: Path | None, as_json: bool) -> None:
 
 def _lines(model: Trained, new: Path, counts: "Counter[str]") -> Iterator[str]:
     """Yield the CSV, the head first and then block by block; counts what was predicted."""
-    examples = read_new(new, model.encoding)
+    examples = read_new(new, model.encoding, model.plan.client_column)
     yield _csv([["prediction", *(f"p_{name}" for name in model.classes)]])
     with bar("predicting", len(examples), 0) as advance:
         for at in range(0, len(examples), BLOCK):

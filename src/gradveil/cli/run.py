@@ -43,6 +43,13 @@ def run(
     ] = None,
     target: Target = None,
     schema: SchemaFile = None,
+    client_column: Annotated[
+        str | None, _data(help="Table: the column that names each row's client.", show_default="clients are made up")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        _data(help="A table of rows to test on; needs --schema.", show_default="a quarter of the rows"),
+    ] = None,
     data_dir: DataDir = None,
     train_all: Annotated[
         bool, _data("--train-all", help="MNIST: train on all 60,000 images, without a validation split.")
@@ -152,7 +159,7 @@ def run(
         "partition": partition, "noise_source": noise_source, "seed": seed, "delta": delta,
         "target_accuracy": target_accuracy, "max_epsilon": max_epsilon, "accountant": accountant,
         "threat_model": threat_model, "train_all": train_all or None, "target": target, "schema": schema,
-        "dataset": dataset, "method": method,
+        "client_column": client_column, "test": test, "dataset": dataset, "method": method,
     }  # fmt: skip
     request = RunRequest(
         plan_file=plan_file,

@@ -7,6 +7,7 @@ from datetime import date
 
 import numpy as np
 
+from gradveil.data.class_names import natural
 from gradveil.data.schema_encoding import day_of
 from gradveil.data.table_schema import (
     CategoryColumn,
@@ -61,7 +62,7 @@ def drafted(table: TextTable, target: str) -> Schema:
 def class_counts(table: TextTable, target: str) -> dict[str, int]:
     """Count the rows of each class, in their order; missing ones are left out."""
     counts = Counter(without_missing(table.texts(target)).to_pylist())
-    return {text: counts[text] for text in sorted(counts, key=_natural) if text != ""}
+    return {text: counts[text] for text in sorted(counts, key=natural) if text != ""}
 
 
 def _reading(table: TextTable, name: str) -> ColumnReading:
@@ -143,9 +144,3 @@ def _target(table: TextTable, name: str) -> SchemaTarget:
     if len(counts) > MOST_LEVELS:
         raise BadInput(f"{table.path} has {len(counts)} different values of {name!r}: a target has few classes")
     return ClassTarget(name, tuple(counts))
-
-
-def _natural(label: str) -> tuple[bool, float, str]:
-    # Numbers come first and by size, so that "10" follows "9".
-    value = as_number(label)
-    return math.isnan(value), 0.0 if math.isnan(value) else value, label

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.data import free_memory
-from gradveil.data.dataset import Array, Feature
+from gradveil.data.records import Array, Feature
 from gradveil.data.table_schema import (
     CategoryColumn,
     ClassTarget,

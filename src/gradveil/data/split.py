@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradveil.data.dataset import Array, Split
+from gradveil.data.records import Array, Split
 
 SPLIT_SEED = 2024
 """The seed of every split made here: a constant of the datasets, not the seed of a run, so that all runs agree."""

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradveil.data.dataset import Array
+from gradveil.data.records import Array
 from gradveil.data.user_csv import as_number, without_missing
 from gradveil.errors import BadInput
 
@@ -141,7 +141,7 @@ def levels(table: TextTable, name: str, column: Texts, train: Array) -> tuple[st
     if all(DATE.fullmatch(text) for text in names):
         raise BadInput(
             f"{what}, which are dates or times such as {names[0]!r}: write them as numbers (days since a fixed day, "
-            "or year and month in columns of their own), or remove the column"
+            "or year and month in columns of their own), remove the column, or use a schema"
         )
     if 2 * len(names) > rows:
         raise BadInput(

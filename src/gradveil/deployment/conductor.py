@@ -60,6 +60,8 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
     """Make the run folder, with the plan and the federation's settings."""
     if plan.clients < len(federation.nodes):
         raise BadInput(f"clients = {plan.clients}: must be at least the number of nodes, {len(federation.nodes)}")
+    if plan.client_sizes:
+        raise BadInput("client_sizes: nodes hold clients of one size; leave client_column out")
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     _refuse_own_parts(codec.encode(plan))

@@ -14,12 +14,15 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from gradveil import pipeline
+from gradveil.data.arrow_table import frame_table, is_frame
+from gradveil.data.schema_encoding import targets
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation import server
 from gradveil.federation.evaluate import Score, logits
 from gradveil.federation.plan import Plan
 from gradveil.inference import exporting, notebook
 from gradveil.inference.examples import Array, array_of, stored, with_features
+from gradveil.inference.new_examples import from_frame
 from gradveil.keys import Keys
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.runs import store
@@ -57,8 +60,11 @@ class Trained:
 
     @machine_errors()
     def scores(self, x: Any) -> Array:
-        """Return the logits [n, classes] of examples [n, ...] as the dataset stores them, block by block."""
-        examples = array_of(x, self.shape)
+        """Return the logits [n, classes], block by block.
+
+        x: examples [n, ...] as the dataset stores them, or a frame of pandas, polars or pyarrow with its columns.
+        """
+        examples = from_frame(x, self.encoding, self.plan.client_column) if is_frame(x) else array_of(x, self.shape)
         blocks = [self._scores(examples[at : at + BLOCK]) for at in range(0, len(examples), BLOCK)]
         return np.concatenate(blocks) if blocks else np.zeros((0, len(self.classes)), np.float32)
 
@@ -77,12 +83,26 @@ class Trained:
         likeliest: Array = np.argmax(self.scores(x), axis=1)
         return np.array(self.classes, dtype=object)[likeliest] if names else likeliest
 
-    def evaluate(self, x: Any, y: Any) -> Score:
-        """Return accuracy, mean cross-entropy and n. y: numbers of classes, or their names as text."""
+    def evaluate(self, x: Any, y: Any = None) -> Score:
+        """Return accuracy, mean cross-entropy and n.
+
+        y: numbers of classes, or their names as text; by default the target's column of a frame x.
+        """
+        if y is None:
+            y = self._labels(x)
         scores = self.scores(x).astype(np.float64)
         numbers = self._numbers(y, len(scores))
         losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), numbers]
         return Score(float(np.mean(np.argmax(scores, axis=1) == numbers)), float(np.mean(losses)), len(scores))
+
+    def _labels(self, x: Any) -> Array:
+        schema = self.encoding.table
+        if schema is None or not is_frame(x):
+            raise BadInput("y: labels are needed, unless x is a frame with the column of the target")
+        labels, known = targets(schema, frame_table(x, "x"))
+        if not known.all():
+            raise BadInput(f"x: row {int(np.argmin(known))} has no value of {schema.target.name!r}")
+        return labels
 
     def _numbers(self, y: Any, count: int) -> Array:
         labels = np.asarray(y)

@@ -104,7 +104,8 @@ def _teach_group_norm() -> None:
         normed = ((grouped - mean) / jnp.sqrt(variance + eps)).reshape(values.shape)
         per_channel = (1, -1, *(1 for _ in values.shape[2:]))
         normed = normed if scale is None else normed * scale.reshape(per_channel)
-        return normed if shift is None else normed + shift.reshape(per_channel)
+        shifted: Array = normed if shift is None else normed + shift.reshape(per_channel)
+        return shifted
 
     if torch.nn.functional.group_norm not in torch2jax.HANDLED_FUNCTIONS:
         torch2jax.implements(torch.nn.functional.group_norm)(group_norm)

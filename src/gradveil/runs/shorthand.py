@@ -8,6 +8,7 @@ from gradveil import codec, own_code
 from gradveil.data.partition import Dirichlet, Iid, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, Sampling
 from gradveil.data.schema_text import read_schema
+from gradveil.data.sources import locate
 from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 from gradveil.methods import DECAYS, METHODS, SENSITIVITY_NAMES, decay
@@ -64,6 +65,8 @@ def divided(settings: dict[str, Any]) -> tuple[dict[str, Any], "Tweaks"]:
             rest[name] = read(rest[name])
     if isinstance(rest.get("schema"), str | Path):
         rest["schema"] = read_schema(Path(rest["schema"]))
+    if isinstance(rest.get("test"), str | Path):
+        rest["test"] = locate(Path(rest["test"]))
     return rest, tweaks
 
 
