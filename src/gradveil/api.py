@@ -82,7 +82,7 @@ def plan(
     target_epsilon: float | None = None,
     **changes: Any,
 ) -> Plan:
-    """Make a plan for a dataset (its name, its path, or data in memory): its preset, with your changes of its fields.
+    """Make a plan for a dataset (a name, a path, or data in memory): its preset, with your changes to fields of Plan.
 
     The short names of the command line are understood too: lr, clip, sigma, decay, sigma_end, draw, sensitivity.
     target_epsilon: scales all noise so that the plan spends at most that, against its `threat_model`.

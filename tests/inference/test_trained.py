@@ -11,7 +11,7 @@ import pytest
 from jax import export as jax_export
 
 import gradveil
-from gradveil.inference import notebook, trained
+from gradveil.inference import exporting, notebook, trained
 from gradveil.inference.examples import stored
 from gradveil.runs import store
 
@@ -120,17 +120,28 @@ def test_the_library_of_safetensors_reads_what_is_exported(run, tmp_path):
     assert np.array_equal(loaded["0"], np.asarray(jax.tree.leaves(run[0].params)[0]))
 
 
+def called(model, module, dtype):
+    """The function of a StableHLO file: an empty function of the same signature, with the program of the file."""
+    (n,) = jax_export.symbolic_shape("n")
+    kind, classes = jax.ShapeDtypeStruct((n, *model.shape), dtype), len(model.classes)
+    empty = jax_export.export(jax.jit(lambda x: jax.numpy.zeros((x.shape[0], classes))))(kind)
+    return dataclasses.replace(empty, mlir_module_serialized=module).call
+
+
 def test_the_exported_function_gives_the_same_logits_for_any_number_of_examples(run, data, tmp_path):
     model = run[0]
-    module = model.export(tmp_path / "f.stablehlo").read_bytes()
-    (n,) = jax_export.symbolic_shape("n")
-    kind = jax.ShapeDtypeStruct((n, *model.shape), data.test.x.dtype)
-    classes = len(model.classes)
-    empty = jax_export.export(jax.jit(lambda x: jax.numpy.zeros((x.shape[0], classes))))(kind)
-    function = dataclasses.replace(empty, mlir_module_serialized=module)  # the same signature, the program of the file
+    function = called(model, model.export(tmp_path / "f.stablehlo").read_bytes(), np.float32)
     for count in (1, 3):
-        computed = np.asarray(function.call(data.test.x[:count]))
-        np.testing.assert_allclose(computed, model.scores(data.test.x[:count]), rtol=1e-4, atol=1e-5)
+        computed = np.asarray(function(data.test.x[:count]))
+        np.testing.assert_allclose(computed, one_by_one(model, data.test.x[:count]), rtol=1e-4, atol=1e-5)
+
+
+def test_an_exported_function_of_pixels_divides_them(run):
+    model = run[0]
+    pixels = dataclasses.replace(model.encoding, pixels=True)
+    x = np.arange(2 * np.prod(model.shape)).reshape(2, *model.shape).astype(np.uint8)
+    computed = called(model, exporting.stablehlo(model.plan, model.params, pixels), np.uint8)(x)
+    np.testing.assert_allclose(computed, one_by_one(model, x / np.float32(255)), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["p.onnx", "p"])

@@ -134,6 +134,8 @@ class Node:
             return f"dataset = {plan.dataset}: this node holds {data.name}"
         if plan.train_all and not data.own:
             return "train_all: this node holds the training split only"
+        if plan.client_sizes:
+            return "client_sizes: this node holds clients of one size"
         if codec.digest(plan.schema) != codec.digest(data.schema):
             return f"schema: {_named(plan.schema)} of the plan is not {_named(data.schema)} of this node"
         if order.columns != columns_of(data):
