@@ -9,7 +9,7 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject
 UPGRADE :=
 
 .PHONY: help setup demo quick test golden test-slow fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
-	schemas results full-size sound clean
+	audit-peers schemas results full-size sound clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,10 @@ $(PEERS)/.ready: benchmarks/peers-requirements.txt
 
 bench: setup $(PEERS)/.ready  ## speed of local steps and of an attack, beside Opacus, PyTorch and the matrix products alone
 	$(BIN)/gradveil bench --peers
+
+audit-peers: $(PEERS)/.ready  ## audit jax_privacy, Opacus and Flower through examples/: sound parts consistent, public bugs refuted
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -e ".[flower]" pytest pytest-timeout
+	$(PEERS)/bin/python -m pytest -p no:cacheprovider tests/auditing/test_adapters.py
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

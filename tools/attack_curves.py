@@ -107,7 +107,7 @@ PANELS = (
         ROWS,
         {
             EXACT: [Point("exact", 8, sigma=s) for s in SIGMAS],
-            IMPRINT: [Point("imprint", 8, sigma=s) for s in (1e-9, 1e-8, 1e-7, *SIGMAS)],
+            IMPRINT: [Point("imprint", 8, sigma=s) for s in SIGMAS],
         },
     ),
     Panel(

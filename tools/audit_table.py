@@ -1,5 +1,6 @@
-"""Audit every method on digits and write the table of docs/audit.md: `python -m tools.audit_table [LEVEL,...]`.
+"""Audit every method on digits and write the table of docs/audit.md: `python -m tools.audit_table [LEVEL,...] [N]`.
 
+N: rounds of a client that the level `mechanism` simulates, 400,000 if it is not given.
 Records are kept in a folder and not computed again, so that a killed run goes on where it stood.
 """
 
@@ -17,23 +18,26 @@ BEGIN, END = "<!-- table: python -m tools.audit_table -->", "<!-- end of table -
 HEAD = "| method | level | adversary | one | claimed | measured, at least | ceiling | verdict |\n" + "|---" * 8 + "|"
 
 
-def main(levels: tuple[str, ...]) -> None:
-    """Audit what is missing, then write the table into the page."""
+def main(levels: tuple[str, ...], releases: int | None) -> None:
+    """Audit what is missing, level by level, then write the table into the page."""
+    for level in levels:
+        for method in METHODS:
+            _record(method, level, releases)
     lines = [HEAD]
     for method in METHODS:
         for level in levels:
-            lines += [_line(method, row) for row in _strongest(_record(method, level)["rows"])]
+            lines += [_line(method, row) for row in _strongest(_record(method, level, releases)["rows"])]
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{after}", encoding="utf-8")
 
 
-def _record(method: str, level: str) -> dict[str, Any]:
+def _record(method: str, level: str, releases: int | None) -> dict[str, Any]:
     place = RECORDS / f"{method}-{level}.json"
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps(gradveil.audit(method, (level,)).plain()), encoding="utf-8")
+        place.write_text(json.dumps(gradveil.audit(method, (level,), releases=releases).plain()), encoding="utf-8")
     found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
     return found
 
@@ -60,4 +64,5 @@ def _line(method: str, row: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(tuple(sys.argv[1].split(",")) if len(sys.argv) > 1 else ("replay",))
+    named = tuple(sys.argv[1].split(",")) if len(sys.argv) > 1 else ("replay", "mechanism")
+    main(named, int(sys.argv[2]) if len(sys.argv) > 2 else None)

@@ -8,7 +8,7 @@ from gradveil.devices import prepare as _prepare
 
 if TYPE_CHECKING:
     from gradveil import methods, parts
-    from gradveil.api import attack, audit, dataset, load, model, plan, report, train
+    from gradveil.api import attack, audit, dataset, load, model, plan, report, train, tune
     from gradveil.data.dataset import Dataset
     from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
@@ -39,10 +39,11 @@ __all__ = [
     "plan",
     "report",
     "train",
+    "tune",
 ]
 
 _HOMES = {
-    "gradveil.api": ("attack", "audit", "dataset", "load", "model", "plan", "report", "train"),
+    "gradveil.api": ("attack", "audit", "dataset", "load", "model", "plan", "report", "train", "tune"),
     "gradveil.data.dataset": ("Dataset",),
     "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),

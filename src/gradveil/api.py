@@ -1,12 +1,11 @@
 """The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
-
-import numpy as np
 
 from gradveil import codec, own_code, pipeline
 from gradveil.attacks.attack import Attack, mountable
@@ -15,12 +14,15 @@ from gradveil.attacks.zoo import ATTACKS, INFERENCES
 from gradveil.auditing import audits
 from gradveil.auditing.audit_record import AuditRecord
 from gradveil.auditing.audits import LEVELS, USUAL, Effort
-from gradveil.auditing.subject import Subject, subject_of
+from gradveil.auditing.subject import Subject, changed_data, subject_of
 from gradveil.calibration.plan_noise import meet
+from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
+from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
 from gradveil.data import sources
 from gradveil.data.dataset import Dataset
 from gradveil.data.schema_text import read_schema
 from gradveil.data.table_schema import Schema
+from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import LOADED_BY, Plan
@@ -38,9 +40,9 @@ from gradveil.privacy.method import Method
 from gradveil.reports import evidence
 from gradveil.runs import store
 from gradveil.runs.presets import chosen, resolve
-from gradveil.runs.run_records import RoundLine
+from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.runs.runner import Options
-from gradveil.runs.shorthand import Tweaks, divided, method_named
+from gradveil.runs.shorthand import divided, method_named, refuse_unknown
 from gradveil.surface import Surface
 
 LOADING = {
@@ -92,18 +94,25 @@ def plan(
     >>> plan("digits", sigma=2, clip="flat:0.5").method.clip
     Flat(c=0.5)
     """
+    target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
+    made, data = _started(name, method, target, changes)
+    return made if target is None else meet(made, data, target)
+
+
+def _started(
+    name: str | Path | Dataset, method: Method | str, target: float | None, changes: dict[str, Any]
+) -> tuple[Plan, Dataset]:
+    """Return the preset's plan with the user's changes, its noise not yet scaled to a target, and its data."""
     if not isinstance(method, Method | str):
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
-    _refuse_unknown(changes)
+    refuse_unknown(changes)
     with own_code.may_import():
         given, tweaks = divided(changes)
     location, data = _in_memory(name, given) if isinstance(name, Dataset) else _by_name(name, given)
     started = method_named(method) if isinstance(method, str) else method
-    target = None if target_epsilon is None else scalar(float, target_epsilon, "target_epsilon")
     with own_code.may_import():
-        protection = tweaks.of(chosen(started, data))
-    made = resolve(location, data, protection, given, target)
-    return made if target is None else meet(made, data, target)
+        protection = tweaks.of(chosen(started, data, given, target))
+    return resolve(location, data, protection, given, target), data
 
 
 def _by_name(name: str | Path, given: dict[str, Any]) -> tuple[str, Dataset]:
@@ -120,18 +129,38 @@ def _in_memory(data: Dataset, given: dict[str, Any]) -> tuple[str, Dataset]:
     return data.name, data
 
 
-def _refuse_unknown(changes: dict[str, Any]) -> None:
-    known = {*Plan.__dataclass_fields__, *Tweaks.__dataclass_fields__, "lr"} - {"dataset", "method"}
-    for name in changes:
-        if name not in known:
-            raise BadInput(f"{name}: unknown setting of a plan; known are {', '.join(sorted(known))}")
-
-
 def _path(name: str, value: Any) -> Path:
     """Return the user's path; BadInput if it is none."""
     if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
         raise BadInput(f"{name} = {quoted(value)}: a path is expected")
     return Path(value)
+
+
+@machine_errors()
+def tune(
+    name: str | Path,
+    method: Method | str = "fed-sum",
+    *,
+    target_epsilon: float = 1.0,
+    on: str = SYNTHETIC,
+    trials: int = TRIALS,
+    out: str | Path | None = None,
+    **changes: Any,
+) -> Plan:
+    """Try settings as `gradveil tune` does and return the plan with the best; `tuned.found` says where it is from.
+
+    on: `synthetic`, `public:NAME`, or `private`, which every epsilon of the plan then counts. out: the plan file to
+    write, with the trials beside it: the same call goes on after a kill. It is needed for trials on private records,
+    which must not be drawn twice. changes: to any field of Plan, as for `plan`.
+    """
+    if out is None and on == PRIVATE:
+        raise BadInput("out: trials on private records are kept in a file, so that none is drawn twice; name one")
+    target = scalar(float, target_epsilon, "target_epsilon")
+    made, data = _started(name, method, target, changes)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tuned.toml" if out is None else _path("out", out)
+        search = Search(out=file, load=dataset, on=scalar(str, on, "on"), trials=trials, target_epsilon=target)
+        return tune_into_file(made, data, search).plan
 
 
 @machine_errors()
@@ -216,7 +245,7 @@ def attack(
     if isinstance(target, Plan):
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(_path("target", target), plan, data, tap, _rounds(rounds))
+        scene = scenes.of_run(_path("target", target), plan, data, tap, scenes.round_numbers(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
@@ -247,14 +276,14 @@ def audit(
 
 def _subject(target: Plan | Method | str | Path) -> Subject:
     if isinstance(target, Plan):
-        return subject_of(target, pipeline.loaded(target), target.method.name)
+        return _claimed(target, target.method.name)
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
         made = plan("digits", target)
-        return subject_of(made, pipeline.loaded(made), made.method.name, named=True)
+        return _claimed(made, made.method.name, named=True)
     folder = _path("target", target)
     made = store.read_plan(folder)
     result = store.read_result(folder, store.inspect(folder, made).heads[-1])
-    return subject_of(made, pipeline.loaded(made), folder.name, result)
+    return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
 
 
 def _mounted(attack: object) -> Attack:
@@ -268,6 +297,7 @@ def _mounted(attack: object) -> Attack:
     return mountable(attack)
 
 
+@machine_errors()
 def model(value: Any) -> Model:
     """Return what a user has as a model of ours, for `plan(..., model=...)`, which does so itself.
 
@@ -284,13 +314,8 @@ def model(value: Any) -> Model:
     return cast(Model, made)
 
 
-def _rounds(given: Any) -> tuple[int, ...] | None:
-    """Return the rounds that the user named, each once and ascending."""
-    if given is None:
-        return None
-    if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):
-        raise BadInput(f"rounds = {quoted(given)}: must be a list of round numbers, such as (0, 1)")
-    return tuple(sorted({whole("rounds", one, 0) for one in given}))
+def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
+    return subject_of(made, pipeline.loaded(made), name, result, named, changed_data(made))
 
 
 @machine_errors()

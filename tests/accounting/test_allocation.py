@@ -9,12 +9,12 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from gradveil.accounting.accountant import account
 from gradveil.accounting.caveats import CUT
 from gradveil.accounting.curves import ADD, REMOVE, REPLACE, curve_of
 from gradveil.accounting.participation import batches, worst
-from gradveil.accounting.release import Release
+from gradveil.accounting.release import Ledger, Release
 from gradveil.accounting.steps import Step
-from gradveil.accounting.threats import Ledger, account
 from gradveil.accounting.tight import (
     exchanged,
     gaussian_delta,

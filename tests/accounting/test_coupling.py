@@ -10,9 +10,9 @@ from scipy.signal import fftconvolve
 from scipy.stats import norm
 
 from gradveil.accounting import participation
+from gradveil.accounting.accountant import account
 from gradveil.accounting.caveats import NOISE_ENDS
-from gradveil.accounting.release import Release
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.release import Ledger, Release
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.sampling import Whole
 from gradveil.federation.ledger import numbers_noised

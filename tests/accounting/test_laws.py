@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from gradveil import normals
 from gradveil.accounting import guarantee, tight
+from gradveil.accounting.accountant import account, guarantees, is_presumption, presumed
 from gradveil.accounting.as_paper import ACCOUNTANTS, PAPER
 from gradveil.accounting.caveats import (
     COPIES,
@@ -34,9 +35,9 @@ from gradveil.accounting.caveats import (
 from gradveil.accounting.composition import advanced_as_coded
 from gradveil.accounting.moments import rdp
 from gradveil.accounting.participation import NOISE_END, worst
-from gradveil.accounting.release import Release
+from gradveil.accounting.release import Ledger, Release
 from gradveil.accounting.steps import Step, grouped, is_noiseless, merged, repeated, rho, rounded
-from gradveil.accounting.threats import THREATS, Ledger, account, guarantees, is_presumption, presumed
+from gradveil.accounting.threats import THREATS
 from gradveil.accounting.tight import gaussian_epsilon, pld, pld_with_visible_draws
 
 DELTA = 1e-5

@@ -10,11 +10,11 @@ from scipy.integrate import simpson
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
+from gradveil.accounting.accountant import account
 from gradveil.accounting.curves import ADD, REMOVE, REPLACE, Curve, curve_of
 from gradveil.accounting.losses import Repeated, compose, on_grid
-from gradveil.accounting.release import Release
+from gradveil.accounting.release import Ledger, Release
 from gradveil.accounting.steps import Step
-from gradveil.accounting.threats import Ledger, account
 from gradveil.accounting.tight import (
     gaussian_delta,
     gaussian_epsilon,

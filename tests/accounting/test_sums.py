@@ -8,9 +8,10 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
+from gradveil.accounting.accountant import account
 from gradveil.accounting.caveats import NO_SUMS
-from gradveil.accounting.release import Release
-from gradveil.accounting.threats import THREATS, Ledger, account
+from gradveil.accounting.release import Ledger, Release
+from gradveil.accounting.threats import THREATS
 
 DELTA, CLIENTS = 1e-5, 25
 

@@ -22,10 +22,15 @@ def baited(trap, batch, bias=True, units=96, seed=1):
     return leak_of(sent, [a.sum(axis=0) / batch for a in by_hand(sent, x, y)], batch), x, y
 
 
+def opened(sent, x, bias):
+    """How many units each row opens."""
+    return [int(np.sum(row.astype(np.float64) @ sent[0] + (sent[1] if bias else 0) > 0)) for row in x]
+
+
 def alone_in_its_bin(sent, x, bias):
     """Which rows open a number of units that no other row opens, nor any other above it: counted one by one."""
-    opened = [int(np.sum(row.astype(np.float64) @ sent[0] + (sent[1] if bias else 0) > 0)) for row in x]
-    return np.array([opened.count(one) == 1 and one > 0 for one in opened])
+    units = opened(sent, x, bias)
+    return np.array([units.count(one) == 1 and one > 0 for one in units])
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "level"])
@@ -67,6 +72,43 @@ def test_clipping_stops_no_malicious_server_and_noise_of_a_finite_epsilon_stops_
     # mu = 1 / sigma whatever the weights are: see test_exact for the chance of such a guess without the gradient.
     assert norm.cdf(norm.ppf(1e-18) + 1) < 1e-14
     assert found_rows(1.0) == 0
+
+
+def blur_and_errors(sigma, bias, victims=25):
+    """Of rows alone in their bins: noise on the difference of two rows over the bin's size, the row, its errors."""
+    sent = Imprint().planted(planted(4, bias=bias)[0])
+    leaks, truths = zip(*noised(sigma, 1.0, 4, victims, sent), strict=True)
+    for x, found in zip(truths, mount(Imprint(), leaks, seed=0), strict=True):
+        sizes, alone = np.square(x).sum(axis=1) + bias, alone_in_its_bin(sent, x, bias)
+        for row, m, size in zip(x[alone], np.array(opened(sent, x, bias))[alone], sizes[alone], strict=True):
+            off = found.x[-1] - row
+            yield sigma * np.sqrt(2 * m * size), row, off[np.argmin(np.abs(off).max(axis=1))]
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "level"])
+def test_an_imprint_layer_loses_to_noise_what_the_size_of_its_bins_says_and_no_more(bias):
+    squares, spreads = [], []
+    for blur, row, off in blur_and_errors(2e-4, bias):
+        # (d x + e) / (d + e') - x = (e - x e') / d: variance 1 + x_j^2 of value j, in units of the blur, and covariance
+        # I + x x^T. Without a bias the 6 values of a level add up to d, and the variance of e' is 6.
+        ones = 1.0 if bias else 6.0
+        covariance = np.eye(INPUTS) + ones * np.outer(row, row)
+        if not bias:
+            level = np.arange(INPUTS) < 6
+            covariance -= np.outer(level, row) + np.outer(row, level)
+        squares.append(np.sum(np.square(off / blur)) / np.trace(covariance))
+        spreads.append(2 * np.sum(np.square(covariance)) / np.trace(covariance) ** 2)
+    assert len(squares) > 50
+    assert abs(np.mean(squares) - 1) < 4 * np.sqrt(np.sum(spreads)) / len(spreads)
+
+
+def test_an_imprint_layer_ends_where_noise_outweighs_its_bins():
+    near = [np.abs(off).max() < 0.1 for blur, _, off in blur_and_errors(2e-4, True) if blur < 5e-3]
+    assert len(near) > 10
+    assert all(near)
+    far = [np.abs(off).max() < 0.1 for blur, _, off in blur_and_errors(0.2, True) if blur > 1]
+    assert len(far) > 50
+    assert not any(far)
 
 
 def test_what_cannot_hold_the_bins_is_refused():

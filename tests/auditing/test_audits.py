@@ -9,13 +9,14 @@ import pytest
 
 import gradveil
 from gradveil.auditing.audit_record import judged, overall
-from gradveil.auditing.audits import Effort
+from gradveil.auditing.audits import Effort, simulated
 from gradveil.auditing.junit import junit
 from gradveil.auditing.mechanism_level import MechanismEffort, simulate
 from gradveil.auditing.neighbors import LOUD, Neighbors
 from gradveil.auditing.probe import staged
 from gradveil.auditing.replay_level import ReplayEffort
 from gradveil.auditing.replayer import Replayer
+from gradveil.auditing.subject import subject_of
 from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.cli.main import main
 from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
@@ -67,9 +68,12 @@ def test_the_mechanism_level_reaches_nine_tenths_of_the_true_mu_where_batches_ar
 
 
 @pytest.mark.slow
-def test_sound_plans_are_refuted_no_more_often_than_the_confidence_allows(audited):
+def test_sound_plans_are_refuted_no_more_often_than_the_confidence_allows(digits):
     few = replace(FEW, mechanism=MechanismEffort(releases=800, least=100, chunk=100))
-    refuted = [audited(SMALL, ("mechanism",), seed, few, rounds=1).verdict for seed in range(20)].count("refuted")
+    sizes = {"clients": 2, "cohort": 2, "client_size": 8, "batch": 4, "rounds": 1, "model": Mlp(hidden=(4,))}
+    subject = subject_of(gradveil.plan("digits", SMALL, **sizes), digits, "small")
+    replayer = Replayer(staged(subject.plan, digits, 8), 0, 0.5)  # compiles once for all seeds
+    refuted = [overall(simulated(subject, replayer, seed, few)) for seed in range(20)].count("refuted")
     assert refuted <= 4  # P(more than 4 of 20 at 5 %) is 0.003
 
 

@@ -1,4 +1,5 @@
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -59,6 +60,34 @@ def test_one_run_refutes_the_papers_figure_from_as_many_right_guesses_as_were_co
 
 def test_guesses_by_chance_show_nothing_in_one_run():
     assert bounds.epsilon_of_one_run(100, 100, 50, 1e-5, 0.95) == 0
+    assert bounds.mu_of_one_run(100, 100, 50, 0.95) == 0
+
+
+@pytest.mark.parametrize(
+    ("m", "v", "r", "delta", "confidence", "expected"),
+    [
+        (100, 50, 45, 1e-5, 0.95, 2.793021),
+        (400, 200, 130, 1e-5, 0.975, 0.548881),
+        (400, 200, 200, 1e-5, 0.975, 7.492599),
+        (1000, 300, 223, 1e-5, 0.95, 1.388981),
+    ],
+)
+def test_the_gaussian_bound_of_one_run_is_that_of_jax_privacy(m, v, r, delta, confidence, expected):
+    # computed by jax_privacy 2.0.0, auditing._epsilon_one_run_fdp
+    mu = bounds.mu_of_one_run(m, v, r, confidence)
+    assert bounds.epsilon_of_mu(mu, delta) == pytest.approx(expected, abs=2e-6)
+
+
+def test_the_gaussian_bound_of_one_run_exceeds_the_truth_as_rarely_as_it_says():
+    # independent canaries, each seen with noise of one: mu is exactly 1, and the quarters at the ends are guessed
+    random, found, bound = np.random.default_rng(3), [], cache(bounds.mu_of_one_run)
+    for _ in range(400):
+        inside = random.integers(0, 2, 200).astype(bool)
+        order = np.argsort(inside + random.normal(size=200))
+        right = int(np.sum(~inside[order[:50]]) + np.sum(inside[order[150:]]))
+        found.append(bound(200, 100, right, 0.95))
+    assert np.mean(np.array(found) > 1) <= 0.05
+    assert 0.3 < np.median(found) < 1
 
 
 @pytest.mark.parametrize(

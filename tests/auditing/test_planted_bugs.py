@@ -63,7 +63,6 @@ def crossing(bug):
     def plant(monkeypatch):
         for module in (sanitize, client):
             monkeypatch.setattr(module, "cross", bug)
-        monkeypatch.setattr("gradveil.auditing.replayer.cross", bug)
 
     return plant
 
@@ -102,21 +101,23 @@ def preparation_uncounted(monkeypatch):
     monkeypatch.setattr(translator, "releases", counted)
 
 
+ALL = {"batch": 8}
+"""Every batch holds all records of a client: half as much to compile, for bugs that need no draw of batches."""
 SMALL = replace(FED_CDP, name="small", clip=Flat(1.0), noise=Constant(2.0))
 SHARED = replace(FED_SDP_CLIENT, name="shared", clip=Flat(1.0), noise=Constant(2.0), share=True)
 LEARNING = replace(QUANTILE, name="learning", clip=Quantile(1.0, eta=1.0), noise=Constant(2.0))
 BUGS = {
-    "noise divided by B twice": (crossing(noise_divided_by_b_twice), SMALL, {}),
-    "clip after the mean": (crossing(clip_after_the_mean), SMALL, {}),
-    "noise on the first layer only": (crossing(noise_on_the_first_layer_only), SMALL, {}),
-    "forgotten sqrt(M)": (forgotten_root_of_m, replace(SMALL, clip=PerLayer(1.0)), {}),
-    "key reused each step": (key_reused_each_step, SMALL, {}),
+    "noise divided by B twice": (crossing(noise_divided_by_b_twice), SMALL, ALL),
+    "clip after the mean": (crossing(clip_after_the_mean), SMALL, ALL),
+    "noise on the first layer only": (crossing(noise_on_the_first_layer_only), SMALL, ALL),
+    "forgotten sqrt(M)": (forgotten_root_of_m, replace(SMALL, clip=PerLayer(1.0)), ALL),
+    "key reused each step": (key_reused_each_step, SMALL, ALL),
     "mask ignored": (crossing(mask_ignored), SMALL, {}),
-    "the first C in the noise": (crossing(first_c_in_the_noise), LEARNING, {"rounds": 6}),
+    "the first C in the noise": (crossing(first_c_in_the_noise), LEARNING, {"rounds": 6} | ALL),
     "shares too small by the cohort": (shares_too_small_by_the_cohort, SHARED, {"cohort": 4, "clients": 4}),
     "amplification of a fixed pass": (fixed_pass_accounted_as_poisson, SMALL, {}),
-    "data-dependent S": (crossing(data_dependent_s), SMALL, {}),
-    "NaN passes the clip": (nan_passes_the_clip, SMALL, {}),
+    "data-dependent S": (crossing(data_dependent_s), SMALL, ALL),
+    "NaN passes the clip": (nan_passes_the_clip, SMALL, ALL),
     "divided by the realized count": (crossing(divided_by_the_realized_count), SMALL, {}),
 }
 
@@ -140,11 +141,11 @@ def test_a_preparation_that_is_not_counted_is_refuted(monkeypatch, digits):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "least"),
-    [(SMALL, 0.75), (replace(SMALL, clip=PerLayer(1.0)), 0.75), (SHARED, 0.75), (LEARNING, 0.1)],
+    [(SMALL, 0.75), (replace(SMALL, clip=PerLayer(1.0)), 0.75), (SHARED, 0.75), (LEARNING, 0.7)],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_the_same_plans_without_a_bug_are_not_refuted_and_measured_closely(method, least, audited):
-    record = audited(method)  # most of what LEARNING spends here is its noised count, which is not replayed
+    record = audited(method)
     assert record.verdict == "consistent"
     finite = [row for row in record.rows if row.claimed is not None]
     assert max(row.lower_bound / row.claimed for row in finite) > least

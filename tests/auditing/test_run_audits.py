@@ -8,6 +8,7 @@ import pytest
 import gradveil
 from gradveil.auditing.audit_record import AUDIT, AuditRecord
 from gradveil.cli.main import main
+from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput
 from gradveil.models.networks import Mlp
 from gradveil.reports import card, evidence
@@ -59,3 +60,17 @@ def test_a_record_that_was_edited_is_refused(run):
     with pytest.raises(BadInput):
         evidence.gather(run)
     (run / AUDIT).write_text(text)
+
+
+@pytest.mark.parametrize("level", ["one-run", "black-box"])
+def test_a_run_over_nodes_takes_no_canaries_and_says_so_in_one_sentence(level, run, capsys):
+    (run / JOURNAL).touch()
+    try:
+        assert main(["audit", str(run), "--level", f"replay,{level}"]) == 2
+        with pytest.raises(BadInput, match="canaries"):
+            gradveil.audit(run, (level,))
+    finally:
+        (run / JOURNAL).unlink()
+    said = capsys.readouterr().err
+    assert f"level = {level}" in said
+    assert "take no canaries" in said

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
-from gradveil.attacks.zoo import ATTACKS, INFERENCES
+from gradveil.attacks.zoo import ATTACKS, INFERENCES, MALICIOUS
 from gradveil.cli.main import main
 from gradveil.data.sources import load
 from gradveil.federation import leaks, server
@@ -173,11 +173,12 @@ def test_the_same_seed_gives_the_same_answer_and_another_seed_another(capsys, tm
 
 def test_list_attacks_names_all_of_them(capsys):
     listed = ask(capsys, "list", "attacks")["attacks"]
-    assert [one["name"] for one in listed] == [*ATTACKS, *INFERENCES]
+    assert [one["name"] for one in listed] == [*ATTACKS, *INFERENCES, *MALICIOUS]
+    assert {one["name"] for one in listed if "--server malicious" in one["meaning"]} == set(MALICIOUS)
     assert {"dlg", "idlg", "cpl", "gradinv", "analytic", "map"} <= set(ATTACKS)
     assert main(["list", "attacks"]) == 0
     table = capsys.readouterr().out
-    assert all(re.search(rf"\b{name}\b", table) for name in (*ATTACKS, *INFERENCES))
+    assert all(re.search(rf"\b{name}\b", table) for name in (*ATTACKS, *INFERENCES, *MALICIOUS))
 
 
 BAD = {

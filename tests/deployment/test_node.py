@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gradveil import keys
-from gradveil.accounting.threats import account
+from gradveil.accounting.accountant import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.data.sampling import Poisson
 from gradveil.data.table_schema import ClassTarget, NumberColumn, Schema

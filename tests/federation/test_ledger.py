@@ -6,8 +6,10 @@ from dataclasses import replace
 import jax.numpy as jnp
 import pytest
 
+from gradveil.accounting.accountant import account
 from gradveil.accounting.participation import batches
-from gradveil.accounting.threats import THREATS, Ledger, account
+from gradveil.accounting.release import Ledger
+from gradveil.accounting.threats import THREATS
 from gradveil.data.sampling import Allocation, CohortSampling, FixedPass, Poisson, WithReplacement
 from gradveil.federation.ledger import layer_count, releases
 from gradveil.federation.plan import Plan

@@ -12,7 +12,8 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from gradveil import keys
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.accountant import account
+from gradveil.accounting.release import Ledger
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.partition import Iid
 from gradveil.data.sampling import FixedPass, Whole

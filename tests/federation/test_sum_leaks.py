@@ -148,7 +148,7 @@ def test_the_noise_on_a_sum_is_what_is_stated_and_what_is_drawn(name):
     replay = Replay.of(plan, SUM)
     law = replay.law(*given)
     np.testing.assert_allclose(flat(law.std), EXPECTED[name], rtol=1e-5)
-    again = Redraw(replay)(*given, jax.random.key(1))
+    again, _ = Redraw(replay)(*given, jax.random.key(1))
     for drawn in (reading.gradient, again):
         noise = (flat(drawn) - flat(law.value)) / EXPECTED[name]
         assert abs(noise.mean()) < 4 / len(noise) ** 0.5

@@ -10,9 +10,8 @@ from gradveil.accounting.as_paper import ACCOUNTANTS, LABEL, as_the_paper_accoun
 from gradveil.accounting.composition import advanced_as_coded, advanced_standard, base
 from gradveil.accounting.concentrated import zcdp
 from gradveil.accounting.moments import moments, rdp
-from gradveil.accounting.release import Release
+from gradveil.accounting.release import Ledger, Release
 from gradveil.accounting.steps import Step, grouped
-from gradveil.accounting.threats import Ledger
 from gradveil.accounting.tight import pld
 from gradveil.privacy.schedule import Cyclic, Exponential, Linear, Staircase
 

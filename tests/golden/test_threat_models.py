@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
-from gradveil.accounting.release import Release
-from gradveil.accounting.threats import Ledger, account, presumed
+from gradveil.accounting.accountant import account, presumed
+from gradveil.accounting.release import Ledger, Release
 
 DELTA = 1e-5
 TWO_PERCENT = {"rel": 0.02}

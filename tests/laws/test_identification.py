@@ -69,7 +69,7 @@ def tuned(method):
         case Quantile():
             changes["clip"] = Quantile(0.5)
         case Slack():
-            changes["clip"] = Slack(0.5)
+            changes["clip"] = Slack(2.0)
     if isinstance(method.prune, Dssgd):
         changes["prune"] = Dssgd(fraction=0.3, threshold=1e-3, bound=1e-2)
     return replace(method, **changes)
@@ -85,7 +85,7 @@ CASES = {name: tuned(entry.value) for name, entry in METHODS.items()} | {
     "each": tuned(replace(FED_ALPHA_CDP, name="each", draw=Draw.EACH)),
     "mean": tuned(replace(FED_CDP, draw=Draw.MEAN)),
     "of-mean": tuned(replace(FED_ALPHA_CDP, name="of-mean", sensitivity=L2MaxOfMean())),
-    "slack-per-layer": replace(tuned(FED_SLACK), clip=Slack(0.5, per_layer=True)),
+    "slack-per-layer": replace(tuned(FED_SLACK), clip=Slack(2.0, per_layer=True)),
     "pruned": tuned(replace(FED_CDP, prune=Smallest(0.6))),
     "share": tuned(replace(FED_SUM, name="share", share=True, honest=0.75)),  # each of 3 honest clients of 4
 }
@@ -165,6 +165,15 @@ def clipped(method, unit, state):
     raise AssertionError(f"write down what {method.clip} does")
 
 
+def slots(method, unit, state):
+    """What a slack clip writes beside a unit: t_k = C / sqrt(2)^k in slot k if the norm is at most that."""
+    if not isinstance(method.clip, Slack):
+        return np.zeros(0)
+    norms = layers(unit) if method.clip.per_layer else [np.linalg.norm(unit)]
+    levels = float(state) / np.sqrt(2.0) ** np.arange(1, 5)
+    return np.concatenate([[t if n <= t else 0.0 for t in levels] for n in norms])
+
+
 def scale(method, before, after, state):
     """S of a lot."""
     match method.sensitivity:
@@ -205,7 +214,9 @@ def released(method, params, state, batch):
     n = len(units) if method.surface is not Surface.EXAMPLE else BATCH
     part = {Draw.SUM: 1 / n, Draw.EACH: 1 / math.sqrt(n), Draw.MEAN: 1}[method.draw]
     part /= math.sqrt(3) if method.share else 1
-    return np.sum(after, axis=0) / n, chances, method.noise.sigma * scale(method, before, after, state) * part
+    beside = np.sum([slots(method, unit, state) for unit in units], axis=0) / n
+    mean, chances = np.append(np.sum(after, axis=0) / n, beside), np.append(chances, np.ones_like(beside))
+    return mean, chances, method.noise.sigma * scale(method, before, after, state) * part
 
 
 def log_densities(y, law):

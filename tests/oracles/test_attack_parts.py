@@ -359,13 +359,24 @@ def test_a_box_keeps_values_within_the_public_range_and_leaves_what_is_inside(pr
     assert (z > high).any()
 
 
-def test_total_variation_is_the_mean_of_neighbours_differences():
+@pytest.mark.parametrize("smooth", [TotalVariation, Squashed])
+def test_total_variation_is_the_mean_of_neighbours_differences(smooth):
     x = np.float32(np.random.default_rng(0).uniform(size=(2, *ODD)))
     down = [abs(x[n, i + 1, j, c] - x[n, i, j, c]) for n, i, j, c in product(*map(range, (2, 6, 5, 3)))]
     right = [abs(x[n, i, j + 1, c] - x[n, i, j, c]) for n, i, j, c in product(*map(range, (2, 7, 4, 3)))]
-    cost = float(TotalVariation(0.3).cost(None, x, None))
+    cost = float(smooth(0.3).cost(None, x, None))
     assert cost == pytest.approx(0.3 * (np.mean(down) + np.mean(right)), rel=1e-5)
-    assert float(TotalVariation(0.3).cost(None, x[0, 0], None)) == 0
+    assert float(smooth(0.3).cost(None, x[0, 0], None)) == 0
+
+
+def test_a_squashed_value_reaches_both_ends_of_the_public_range_and_leaves_it_nowhere():
+    known, public = facts(PICTURE)
+    low, high = float(public.x.min()), float(public.x.max())
+    z = np.float32(np.resize([-7 * np.pi / 2, -np.pi / 2, 0, np.pi / 2, 40.0], (1, *PICTURE)))
+    assert (np.asarray(Squashed().keep(z, known)) == z).all()
+    read = np.asarray(Squashed().read(z, known, stage(PICTURE))).ravel()[:5]
+    expected = [high, low, (low + high) / 2, high, low + (high - low) * (1 + np.sin(40.0)) / 2]
+    np.testing.assert_allclose(read, expected, atol=1e-5)
 
 
 def covariance(public):

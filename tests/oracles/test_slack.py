@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.accountant import account
+from gradveil.accounting.release import Ledger
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.partition import Iid
 from gradveil.engines.serial import Serial

@@ -10,7 +10,9 @@ import pytest
 
 import gradveil
 from gradveil.accounting import caveats
-from gradveil.accounting.threats import THREATS, Ledger, account
+from gradveil.accounting.accountant import account
+from gradveil.accounting.release import Ledger
+from gradveil.accounting.threats import THREATS
 from gradveil.errors import BadInput
 from gradveil.federation.ledger import releases
 from gradveil.federation.plan import Plan

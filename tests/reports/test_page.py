@@ -1,7 +1,9 @@
 """The page and the card of a run: what they say, what they hide, and that they stand alone."""
 
 import json
+import math
 import re
+import shutil
 from dataclasses import fields, replace
 from html.parser import HTMLParser
 
@@ -135,6 +137,25 @@ def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
     assert "a strong guarantee" in protected or "a moderate guarantee" in protected
     assert "no privacy guarantee" in bare
     assert "recovered part of the data" in bare
+
+
+def test_an_attack_on_membership_stands_on_the_card_beside_what_the_guarantee_allows(runs, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(runs / "digits", folder)
+    asked = ["--surface", "0", "--view", "model", "--attack", "membership", "--victims", "4"]
+    assert main(["attack", str(folder), *asked]) == 0
+    run = evidence.gather(folder)
+    made = card.card(run)
+    jsonschema.validate(made, card.schema())
+    (found,) = [one["membership"] for one in made["attacks"] if one["membership"]]
+    assert (found["reads"], found["members"]) == ("model", 4 * 40)
+    strongest = min(g.epsilon for g in run.result.guarantees if g.finite and g.unit == "example")
+    for rate in found["rates"]:
+        assert rate["allowed"] <= math.exp(strongest) * rate["fpr"] + 1e-5 + 1e-12
+    assert all(
+        text in card.markdown(made) for text in ("Membership (model), 160 members", "at FPR 1 %", "Guarantee: epsilon")
+    )
+    assert "160 members" in page([run])
 
 
 @pytest.mark.parametrize(

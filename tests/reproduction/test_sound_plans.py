@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gradveil.accounting.threats import account
+from gradveil.accounting.accountant import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.data.sources import load
 from gradveil.federation.plan import Plan

@@ -253,6 +253,15 @@ def test_the_lab_rebuilds_an_unprotected_digit_step_by_step_and_not_a_noised_one
     assert veiled["error"] > bare["error"] + 0.1
 
 
+def test_the_lab_shows_pictures_of_a_method_whose_own_model_reads_features(trained, client, post):
+    given = {"dataset": "digits", "picture": "1", "method": "fed-sum", "sigma": "6", "attack": "cpl"}
+    answer = post(client(trained), "/api/lab", given)
+    assert answer.status_code == 200, answer.text
+    shown, bare = answer.json(), post(client(trained), "/api/lab", given | {"method": "non-private"}).json()
+    assert shown["truth"] == bare["truth"]
+    assert shown["error"] > bare["error"] + 0.1
+
+
 def test_pages_keep_to_themselves(trained, client):
     answer = client(trained).get("/run/one")
     policy = answer.headers["content-security-policy"]

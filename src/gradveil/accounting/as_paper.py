@@ -7,9 +7,8 @@ from typing import Any
 from gradveil.accounting.composition import advanced_standard, base
 from gradveil.accounting.concentrated import zcdp
 from gradveil.accounting.moments import moments, rdp
-from gradveil.accounting.release import TRIAL
+from gradveil.accounting.release import TRIAL, Ledger
 from gradveil.accounting.steps import Step, Steps, grouped
-from gradveil.accounting.threats import Ledger
 from gradveil.accounting.tight import pld
 
 Accountant = Callable[[Steps, float], float]

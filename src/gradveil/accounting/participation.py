@@ -11,8 +11,12 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from gradveil.accounting import caveats
+from gradveil.accounting.allocated_clients import farthest
 from gradveil.accounting.release import Release
 from gradveil.accounting.steps import Step, grouped, merged
+
+OVERFLOW = 1e-15
+"""Probability that one batch of random size is truncated to its capacity, which is taken from delta for every batch."""
 
 
 def worst(releases: Sequence[Release], participations: int) -> tuple[Release, ...]:
@@ -173,11 +177,16 @@ def pooled(release: Release, clients: int) -> tuple[Step, ...]:
 def whole_client(release: Release) -> tuple[Step, ...]:
     """Return one participation of a client all of whose records change at once.
 
-    A Poisson batch holds a binomial number of them, at most its capacity; any other batch is all theirs.
+    A Poisson batch holds a binomial number of them, at most its capacity. An allocated pass is one Gaussian that moves
+    as far as its random places let it, but for a chance of OVERFLOW a pass. Any other batch is all theirs.
     """
     if release.unit == "client":
         return one_round(release, None)
     if release.example_sampling == "poisson" and release.example_rate < 1:
         steps = grouped(release.noise_multipliers, release.example_rate)
         return tuple(step._replace(units=release.client_size, most=release.capacity) for step in steps)
+    if is_sampled(release):
+        count, size, most = lots(release), release.client_size, release.capacity
+        cuts = _passes(release.noise_multipliers, count)
+        return grouped([min(cut) / farthest(size, count, len(cut), most, OVERFLOW) for cut in cuts], 1.0)
     return grouped([z / release.capacity for z in release.noise_multipliers], 1.0)

@@ -1,4 +1,4 @@
-"""A release: what one round reveals, as numbers for the accountants."""
+"""A release: what one round reveals, as numbers for the accountants; and the ledger, all releases of a run."""
 
 import math
 from dataclasses import dataclass
@@ -76,3 +76,28 @@ class Release:
         scale = {"sum": 1.0, "each": math.sqrt(self.expected), "mean": self.expected}[self.draw]
         shared = math.sqrt(self.pool) if self.share else 1.0
         return tuple(s * scale / (self.ratio * math.sqrt(self.layers) * shared) for s in self.sigmas)
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What a run released so far, the most participations of any client, and where its noise came from.
+
+    caveats: sentences that come first in every guarantee of the run. best_of: the mean number of trials, where their
+    number is secret and only the settings of the best are seen; `releases` has as many trials as there may be.
+    """
+
+    releases: tuple[Release, ...]
+    participations: int
+    noise_source: str = "secret"
+    caveats: tuple[str, ...] = ()
+    best_of: float | None = None
+
+    @property
+    def sums(self) -> tuple[Release, ...]:
+        """The noised sums, one a round."""
+        return tuple(r for r in self.releases if r.part == "sum")
+
+    @property
+    def counts(self) -> tuple[Release, ...]:
+        """The noised counts of an adaptive clip."""
+        return tuple(r for r in self.releases if r.part == "count")

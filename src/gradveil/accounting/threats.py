@@ -1,4 +1,4 @@
-"""From releases to guarantees: what each adversary sees decides how losses add up.
+"""The adversaries: what each sees of the releases decides how their losses add up.
 
 central          sees only the models of all rounds; whether a client participated stays secret (Poisson cohorts).
 central-visible  sees only the models, but can tell from them whether a client participated: other records show it.
@@ -13,45 +13,15 @@ server, so that a round without the client is a round in which it contributed no
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
-from gradveil.accounting import caveats, coupling, guarantee, participation, tight
-from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.participation import adds_up, batches, beyond, one_round, pooled, remarks, whole_client, worst
-from gradveil.accounting.release import Release
-from gradveil.accounting.selection import RARE, about_tuning, epsilon_of_models
+from gradveil.accounting import caveats, tight
+from gradveil.accounting.participation import adds_up, batches, one_round, pooled, remarks, whole_client, worst
+from gradveil.accounting.release import Ledger, Release
+from gradveil.accounting.selection import epsilon_of_models
 from gradveil.accounting.steps import grouped, merged, repeated
-
-OVERFLOW = 1e-15
-"""Probability that one batch of random size is truncated to its capacity."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """What a run released so far, the most participations of any client, and where its noise came from.
-
-    caveats: sentences that come first in every guarantee of the run. best_of: the mean number of trials, where their
-    number is secret and only the settings of the best are seen; `releases` has as many trials as there may be.
-    """
-
-    releases: tuple[Release, ...]
-    participations: int
-    noise_source: str = "secret"
-    caveats: tuple[str, ...] = ()
-    best_of: float | None = None
-
-    @property
-    def sums(self) -> tuple[Release, ...]:
-        """The noised sums, one a round."""
-        return tuple(r for r in self.releases if r.part == "sum")
-
-    @property
-    def counts(self) -> tuple[Release, ...]:
-        """The noised counts of an adaptive clip."""
-        return tuple(r for r in self.releases if r.part == "count")
 
 
 class Loss(NamedTuple):
@@ -63,88 +33,6 @@ class Loss(NamedTuple):
 
 
 Threat = Callable[[Ledger, float, str], Loss]
-
-
-def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[str] = ()) -> list[Guarantee]:
-    """Account a ledger against every adversary, or those named."""
-    return [account(ledger, delta, adjacency, name) for name in threats or THREATS]
-
-
-@lru_cache(maxsize=256)
-def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:
-    """Account a ledger against one adversary."""
-    loss = _always_infinite(ledger) or _with_rare_events(ledger, delta, adjacency, threat)
-    first = ledger.sums[0] if ledger.sums else None
-    by_client = threat.startswith("client") or (first is not None and first.unit == "client")
-    seeded = (guarantee.SEEDED,) if ledger.noise_source == "seeded" else ()
-    copied = (caveats.COPIES,) if first is not None and first.copies > 1 and not by_client else ()
-    trusted = (caveats.trusted(first.trusted),) if first is not None and first.trusted else ()
-    always = (guarantee.PARAMETERS_ONLY, about_tuning(ledger.sums, ledger.best_of, loss.is_best))
-    own = (caveats.OWN_NOISE,) if first is not None and by_client and first.surface > 0 else ()
-    return Guarantee(
-        epsilon=loss.epsilon,
-        delta=delta,
-        unit="client" if by_client else "example",
-        threat_model=threat,
-        adjacency=adjacency,
-        sampling=_sampling(first),
-        accountant="rdp" if loss.is_best else "pld",
-        noise_source=ledger.noise_source,
-        caveats=(*ledger.caveats, *loss.caveats, *trusted, *copied, *own, *seeded, *always),
-    )
-
-
-def presumed(ledger: Ledger, delta: float, adjacency: str) -> list[dict[str, object]]:
-    """Return epsilon if secret cohorts hid single examples: an assumption, as JSON, and never a guarantee."""
-    if not is_presumption(ledger, "central") or _always_infinite(ledger):
-        return []
-    epsilon = _central(ledger, delta, adjacency, hidden=True).epsilon
-    context = {"threat_model": "central", "unit": "example", "delta": delta, "adjacency": adjacency}
-    return [context | {"epsilon": epsilon if math.isfinite(epsilon) else None, "label": caveats.PRESUMED}]
-
-
-def is_presumption(ledger: Ledger, threat: str) -> bool:
-    """Whether amplification is assumed, not proved: a secret cohort does not hide a single example."""
-    first = ledger.sums[0] if ledger.sums else None
-    return threat == "central" and first is not None and first.unit == "example" and _is_drawn_in_secret(first)
-
-
-def _sampling(release: Release | None) -> str:
-    if release is None:
-        return "nothing was released"
-    examples = f"{release.example_sampling} batches at rate {release.example_rate:g}"
-    return f"{examples}, {release.cohort_sampling} cohorts at rate {release.cohort_rate:g}"
-
-
-def _always_infinite(ledger: Ledger) -> Loss | None:
-    """Return an infinite loss where none is finite against any adversary: noise follows the data, or is missing."""
-    if any(r.data_dependent for r in ledger.sums):
-        unsound = any(r.unsound_clip for r in ledger.sums)
-        return Loss(math.inf, (caveats.UNSOUND_CLIP if unsound else caveats.DATA_DEPENDENT,))
-    if any(z <= 0 for r in ledger.sums for z in r.noise_multipliers):
-        return Loss(math.inf, (caveats.NO_NOISE,))
-    return None
-
-
-def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Loss:
-    """Account with the delta that remains after two rare events: truncated batches of random size and cut-off noise.
-
-    Whether the other records of a batch fill it does not depend on the record in question. So with probability
-    1 - eta, the same for both neighbors, nothing is truncated, and by convexity delta(epsilon) grows by eta at most.
-    Noise in floating point has a cut-off; outcomes beyond it that only one neighbor can have are charged in full, or in
-    sums over clients the chance that any draw meets it (`coupling`), if that leaves the smaller epsilon.
-    """
-    eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if participation.is_sampled(r))
-    eta += RARE if ledger.best_of is not None else 0.0
-    reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
-    cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
-    loss = Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
-    if delta - eta - cut_off > 0:
-        loss = THREATS[threat](ledger, delta - eta - cut_off, adjacency)
-    if threat != "aggregate" or cut_off <= coupling.SMALL * delta or not _pools(ledger):
-        return loss
-    summed = coupling.coupled(lambda d: _epsilon_of_sums(ledger, d, adjacency, honest=True), delta - eta, ledger.sums)
-    return Loss(summed, (caveats.summed(ledger.sums[0]),)) if summed < loss.epsilon else loss
 
 
 def server(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -167,19 +55,19 @@ def aggregate(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     The sums are computed from what the server would see, so its epsilon holds here too.
     """
     known = server(ledger, delta, adjacency)
-    if not ledger.sums or not _pools(ledger):
+    if not ledger.sums or not pools(ledger):
         said = (caveats.NO_SUMS,) if ledger.sums and math.isfinite(known.epsilon) else ()
         return Loss(known.epsilon, (*known.caveats, *said))
-    epsilon = _epsilon_of_sums(ledger, delta, adjacency, honest=True)
+    epsilon = epsilon_of_sums(ledger, delta, adjacency, honest=True)
     return known if known.epsilon <= epsilon else Loss(epsilon, (*known.caveats, caveats.summed(ledger.sums[0])))
 
 
-def _pools(ledger: Ledger) -> bool:
+def pools(ledger: Ledger) -> bool:
     """Whether the noise of clients adds up in what every round shows."""
     return not ledger.counts and all(map(adds_up, ledger.sums))
 
 
-def _epsilon_of_sums(ledger: Ledger, delta: float, adjacency: str, honest: bool) -> float:
+def epsilon_of_sums(ledger: Ledger, delta: float, adjacency: str, honest: bool) -> float:
     """Compose the sums of the costliest rounds; every copy of a record may be in the same ones."""
     rounds = worst(ledger.sums, ledger.participations)
     return tight.pld(merged(*(pooled(r, r.pool if honest else r.cohort) for r in rounds)), delta, adjacency)
@@ -213,7 +101,7 @@ def type2_known(ledger: Ledger, delta: float, adjacency: str) -> Loss:
 
 def central_visible(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """Compose rounds that happen to a record with the cohort's rate, each of which shows whether it happened."""
-    return _central(ledger, delta, adjacency, hidden=False)
+    return central_loss(ledger, delta, adjacency, hidden=False)
 
 
 def central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
@@ -221,17 +109,19 @@ def central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     if not ledger.sums:
         return Loss(0.0)
     first = ledger.sums[0]
-    secret = _is_drawn_in_secret(first)
+    secret = is_drawn_in_secret(first)
     hides = secret and first.unit == "client" and first.surface == 0
-    loss = _central(ledger, delta, adjacency, hidden=hides)
+    loss = central_loss(ledger, delta, adjacency, hidden=hides)
     return loss._replace(caveats=(*loss.caveats, caveats.NOT_HIDDEN)) if secret and not hides else loss
 
 
-def _is_drawn_in_secret(release: Release) -> bool:
+def is_drawn_in_secret(release: Release) -> bool:
+    """Whether a client is in a round's cohort by a coin that nobody sees."""
     return release.cohort_sampling == "poisson" and release.cohort_rate < 1
 
 
-def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss:
+def central_loss(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss:
+    """Account what the models show; hidden: whether a client participated stays secret."""
     if not ledger.sums:
         return Loss(0.0)
     first = ledger.sums[0]
@@ -242,7 +132,7 @@ def _central(ledger: Ledger, delta: float, adjacency: str, hidden: bool) -> Loss
     # The models show no more than a server sees if the client participates in every round.
     always = replace(ledger, participations=len(ledger.sums))
     known = [epsilon, server(always, delta, adjacency).epsilon]
-    known += [_epsilon_of_sums(always, delta, adjacency, honest=False)] if _pools(ledger) else []
+    known += [epsilon_of_sums(always, delta, adjacency, honest=False)] if pools(ledger) else []
     reach = 2.0 if adjacency == tight.REPLACE_ONE else 1.0
     best = epsilon_of_models(ledger.sums, ledger.best_of, delta, reach)
     return Loss(min(*known, best), remarks(first) if first.unit == "example" else (), best < min(known))
@@ -282,7 +172,7 @@ def client_central(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     rounds = [whole_client(r) for r in ledger.sums]
     epsilon = tight.pld_of_rounds(rounds, 1, first.cohort_rate, delta, adjacency, secret=False)
     always = replace(ledger, participations=len(ledger.sums))
-    sentences = (caveats.NOT_HIDDEN,) if _is_drawn_in_secret(first) else ()
+    sentences = (caveats.NOT_HIDDEN,) if is_drawn_in_secret(first) else ()
     return Loss(min(epsilon, client_server(always, delta, adjacency).epsilon), sentences)
 
 

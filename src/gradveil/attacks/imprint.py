@@ -14,6 +14,10 @@ from gradveil.attacks.leak import Host, Leak, merged, noise_std
 from gradveil.errors import BadInput
 from gradveil.tree import Array, Tree
 
+GAIN = 1024.0
+"""How much each layer behind the bins enlarges, so that the first layer has nearly all of a gradient's norm."""
+FLAT = 1e-3
+"""The largest logit, as far as public examples tell: all classes stay as likely as each other."""
 EMPTY = 1e-4
 """The part of the fullest bin below which a bin counts as empty where nothing is noised."""
 SURE = 3.0
@@ -28,6 +32,10 @@ class Imprint:
     same d, and the gradients of two neighbors differ by the examples between their thresholds: x = (dW_k - dW_k+1) /
     (db_k - db_k+1) if there is one. Without a bias a one-hot feature carries the thresholds. The loss is the share of
     missing examples.
+
+    Nearly all of a gradient's norm is in the first layer (`_amplifier`), so that one which is clipped to C, of an
+    example that opens m units, has d = C / sqrt(m (1 + |x|^2)), without the 1 if there is no bias. The difference of
+    two rows has noise sqrt(2) sigma C: from sigma = 1 / sqrt(2 m (1 + |x|^2)) on it outweighs a bin.
     """
 
     name: str = "imprint"
@@ -60,8 +68,10 @@ class Imprint:
         else:
             leaves[1], first = -thresholds, 2
         leaves[0] = weights
-        # The same row behind every unit, small since nearly all may be open at once.
-        leaves[first] = np.repeat(np.asarray(leaves[first])[:1] / units, units, axis=0)
+        leaves[first:] = _amplifier([np.shape(a) for a in leaves[first:]])
+        # No power of 2 changes which side of its threshold an example lies on.
+        quiet = 2.0 ** -np.ceil(np.log2(np.ptp(measured) * GAIN ** sum(np.ndim(a) == 2 for a in leaves[first:]) / FLAT))
+        leaves[:first] = [quiet * a for a in leaves[:first]]
         return jax.tree.unflatten(structure, [np.asarray(a, np.float32) for a in leaves])
 
     def prepared(self, leak: Leak, key: Array) -> "Imprint":
@@ -81,6 +91,17 @@ class Imprint:
         x[: len(fullest)] = np.where(shaped, found, x[: len(fullest)])
         one, missing = np.ones(1, np.int32), 1 - float(np.sum(filled)) / n
         return Reconstruction(x[None].astype(np.float32), self.labels(leak, n), np.array([missing]), one, one)
+
+
+def _amplifier(shapes: list[tuple[int, ...]]) -> list[Host]:
+    """Return the layers behind the bins: GAIN times the mean of their inputs, in the last one with alternating signs.
+
+    Whatever its class, an example then has a d that is GAIN times larger than any gradient behind it. Biases are 0.
+    """
+    last = max(i for i, shape in enumerate(shapes) if len(shape) == 2)
+    layers = [np.full(shape, GAIN / shape[0]) if len(shape) == 2 else np.zeros(shape) for shape in shapes]
+    layers[last][:, 1::2] *= -1
+    return layers
 
 
 class _Bins(NamedTuple):

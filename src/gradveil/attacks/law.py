@@ -18,6 +18,23 @@ def law_of(stage: Stage, reading: Reading, x: Array, y: Array) -> Law:
     return stage.law(reading.params, reading.clip_state, reading.sigmas, x, y)
 
 
+def seen(reading: Reading) -> Tree:
+    """Return all that a reading shows: the gradient, and the slots beside it."""
+    return reading.gradient, reading.slots
+
+
+def all_of(law: Law) -> Law:
+    """Return the law of what `seen` returns; slots are never held back."""
+    absent = None if law.absent is None else (law.absent, law.slots)
+    share = None if law.share is None else (law.share, jax.tree.map(jnp.ones_like, law.slots))
+    return Law((law.value, law.slots), absent, share, (law.std, law.slots_std))
+
+
+def units_of_all(reading: Reading) -> Tree:
+    """Return the units of what `seen` returns; those of slots do not matter, since they are the same for all."""
+    return units(reading), jax.tree.map(lambda _: jnp.ones(()), reading.slots)
+
+
 def shown_on_average(law: Law) -> Tree:
     """Return what a reading shows of a guess: its mean under noise; without noise the value of whatever was kept.
 

@@ -28,21 +28,25 @@ class Law(NamedTuple):
     """Coordinate i of a reading is value_i with probability share_i, else absent_i; on it lies noise N(0, std_i^2).
 
     Trees of one shape, but that std broadcasts to it, and is NaN where it follows examples that are not known. absent
-    and share are None where every coordinate is shared.
+    and share are None where every coordinate is shared. slots: the mean of what is read beside the gradient, with noise
+    N(0, slots_std^2).
     """
 
     value: Tree
     absent: Tree | None
     share: Tree | None
     std: Tree
+    slots: Tree = ()
+    slots_std: Tree = ()
 
 
 Mechanism = Callable[[Tree, Tree, Array, Array, Array], Law]
 """(params, clip_state, sigmas [L], x [L B, ...], y [L B]) -> the law of the reading of these examples."""
 
 
-Drawing = Callable[[Tree, Tree, Array, Array, Array, Array], Tree]
-"""(params, clip_state, sigmas [L], x [L B, ...], y [L B], key) -> a reading of these examples with its noise drawn."""
+Drawing = Callable[[Tree, Tree, Array, Array, Array, Array], tuple[Tree, Tree]]
+"""(params, clip_state, sigmas [L], x [L B, ...], y [L B], key) -> a reading of these examples with its noise drawn,
+and the slots beside it."""
 
 
 class Reading(NamedTuple):
@@ -51,6 +55,7 @@ class Reading(NamedTuple):
     params: the parameters it was computed at. clip_state: the public state of the clip in that round.
     std: the standard deviation of the noise on it, a tree that broadcasts to `gradient`; NaN where the noise follows
     the data: then each guess has its own, or it is estimated. sigmas [L]: the noise of the round in units of S.
+    slots: what a clip wrote of the norms beside the gradient, with noise of its own; () for most clips.
     """
 
     params: Tree
@@ -58,6 +63,7 @@ class Reading(NamedTuple):
     gradient: Tree
     std: Tree
     sigmas: Tree = ()
+    slots: Tree = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +182,8 @@ def _mean(group: list[Reading]) -> Reading:
     std = jax.tree.map(lambda *leaves: np.sqrt(np.sum(np.square(leaves), axis=0)) / np.float32(count), *stds)
     params, clip_state = jax.tree.map(np.asarray, (group[0].params, group[0].clip_state))
     sigmas = jax.tree.map(lambda *each: np.sqrt(np.sum(np.square(each), axis=0)) / count, *(r.sigmas for r in group))
-    return Reading(params, clip_state, gradient, std, sigmas)
+    slots = jax.tree.map(lambda *leaves: np.sum(leaves, axis=0) / np.float32(count), *(r.slots for r in group))
+    return Reading(params, clip_state, gradient, std, sigmas, slots)
 
 
 def apart(leak: Leak) -> Reading:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil.attacks.attack import Reconstruction
-from gradveil.attacks.law import law_of, log_ratio
+from gradveil.attacks.law import all_of, law_of, log_ratio
 from gradveil.attacks.leak import Host, Leak, Reading, Stage, apart
 from gradveil.attacks.lineup import padded
 from gradveil.attacks.score import Truth, prior_guess
@@ -76,13 +76,13 @@ def _ratios(
     empty, draw = y.at[place].set(-1), stage.draw
 
     def under(reading: Reading) -> Array:
-        without = law_of(stage, reading, x, empty)
+        without = all_of(law_of(stage, reading, x, empty))
         public = reading.params, reading.clip_state, reading.sigmas
 
         def of(given: tuple[Array, Array, Array]) -> Array:
             record, label, key = given
             filled, labels = x.at[place].set(record), y.at[place].set(label)
-            law = law_of(stage, reading, filled, labels)
+            law = all_of(law_of(stage, reading, filled, labels))
             first, second = jax.random.split(key)
             seen = draw(*public, filled, labels, first), draw(*public, x, empty, second)
             return jnp.stack([log_ratio(one, law, without) for one in seen])

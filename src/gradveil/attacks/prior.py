@@ -166,9 +166,11 @@ class Gaussian:
     """Examples vary as public ones do: x = center + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
 
     z is white, so that where the gradient says nothing the guess stays at the center, the public mean weighted by the
-    posterior of the classes, and directions in which examples vary much are moved along first.
+    posterior of the classes, and directions in which examples vary much are moved along first. by_label: the center of
+    a guess is the public mean of its own label, for labels that are found one by one.
     """
 
+    by_label: bool = False
     believes: ClassVar[bool] = True
     cuts: ClassVar[bool] = False
 
@@ -184,7 +186,8 @@ class Gaussian:
         rows = z.reshape(z.shape[0], -1)
         along = rows @ stats.spread
         colored = stats.floor * rows + (along * (stats.gains - stats.floor)) @ stats.spread.T
-        return stats.center + colored.reshape(z.shape)
+        center = stats.class_means[stats.labels] if self.by_label else stats.center
+        return center + colored.reshape(z.shape)
 
     def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Return ||z||^2 / 2."""

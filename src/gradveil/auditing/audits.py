@@ -9,6 +9,7 @@ from gradveil import codec
 from gradveil.auditing.audit_record import AuditRecord, AuditRow, overall
 from gradveil.auditing.bounds import MOST_EPSILON
 from gradveil.auditing.composing import VIEWS, lower_bound
+from gradveil.auditing.encodings import MovedOthers, moved_others, of_encoding
 from gradveil.auditing.judging import row_of
 from gradveil.auditing.mechanism_level import MechanismEffort, simulate
 from gradveil.auditing.neighbors import LOUD, Neighbors
@@ -26,6 +27,7 @@ Tell = Callable[[str], None]
 LEVELS = ("replay", "mechanism", "one-run", "black-box")
 """From the cheapest on."""
 USUAL = ("replay", "mechanism")
+WITH_CANARIES = ("one-run", "black-box")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ def audit(
     tell: Tell = lambda level: None,
 ) -> AuditRecord:
     """Audit a subject at some levels; `tell` is called with the name of each before it begins."""
+    if subject.on_nodes and (canaries := [level for level in levels if level in WITH_CANARIES]):
+        raise BadInput(
+            f"level = {canaries[0]}: {subject.name} was trained on nodes, which take no canaries; a copy of its plan "
+            "with data of this machine can be audited"
+        )
     rows: list[AuditRow] = []
     for level in (one for one in LEVELS if one in levels):
         tell(level)
@@ -70,20 +77,29 @@ def audit(
 
 
 def _replayed(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
-    began = time.perf_counter()
-    findings = replay(staged(subject.plan, subject.dataset, effort.replay.longest), effort.replay, seed)
+    began, stage = time.perf_counter(), staged(subject.plan, subject.dataset, effort.replay.longest)
+    findings = replay(stage, effort.replay, seed)
+    moved = moved_others(subject, stage, effort.replay, seed)
     spent = (time.perf_counter() - began) / max(len(subject.claims), 1)
-    return [_replayed_row(subject, claim, findings, spent) for claim in subject.claims]
+    return [_replayed_row(subject, claim, findings, moved, spent) for claim in subject.claims]
 
 
-def _replayed_row(subject: Subject, claim: EpsilonClaim, findings: list[RoundFinding], spent: float) -> AuditRow:
+def _replayed_row(
+    subject: Subject, claim: EpsilonClaim, findings: list[RoundFinding], moved: MovedOthers | None, spent: float
+) -> AuditRow:
     began = time.perf_counter()
-    found = lower_bound(subject.plan, findings, claim.threat_model, subject.participations, claim.delta)
+    by_rounds = lower_bound(subject.plan, findings, claim.threat_model, subject.participations, claim.delta)
+    found = max(by_rounds, of_encoding(moved, claim), key=lambda one: one.epsilon)
     seconds = spent + time.perf_counter() - began
     return row_of(claim, "replay", found.epsilon, MOST_EPSILON, 1 - FALSE_ALARMS, found.why, seconds)
 
 
 def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    replayer = Replayer(staged(subject.plan, subject.dataset, effort.mechanism.longest), seed, 0.5)
+    return simulated(subject, replayer, seed, effort)
+
+
+def simulated(subject: Subject, replayer: Replayer, seed: int, effort: Effort) -> list[AuditRow]:
     """Simulate what each adversary sees, once for those who see the same, and only where something is claimed."""
     tested = [claim for claim in subject.claims if claim.tested is not None and _noised(subject, claim)]
     groups: dict[tuple[str, bool], list[EpsilonClaim]] = {}
@@ -91,7 +107,6 @@ def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
         groups.setdefault(_seen(subject, claim), []).append(claim)
     each = 1 - (1 - effort.confidence) / (2 * max(len(tested), 1))
     rows: list[AuditRow] = []
-    replayer = Replayer(staged(subject.plan, subject.dataset, effort.mechanism.longest), seed, 0.5)
     for (sees, everyone), claims in groups.items():
         began = time.perf_counter()
         pair = Neighbors((LOUD,) * _layers(replayer), whole=everyone)

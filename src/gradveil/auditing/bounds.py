@@ -9,12 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv, ndtr, ndtri
 from scipy.stats import binom, chi2
 
 from gradveil.accounting.tight import gaussian_epsilon
 
 Excess = Callable[[float], float]
+MOST_MU = 40.0
+"""Beyond it two Gaussians do not overlap in double precision."""
 MOST_EPSILON = 700.0
 """Stands for infinity: e^700 is about the largest number that can be computed with."""
 
@@ -91,6 +93,38 @@ def one_run_chance(canaries: int, guesses: int, correct: int, delta: float, epsi
     tail = binom.sf(np.arange(correct, -1, -1) - 1, guesses, p)  # P(Bin >= r), P(Bin >= r - 1), ..., P(Bin >= 0)
     alpha = float(np.max((tail[1:] - tail[0]) / np.arange(1, correct + 1))) if correct else 0.0
     return min(1.0, float(tail[0]) + 2 * canaries * delta * alpha)
+
+
+def mu_of_one_run(canaries: int, guesses: int, correct: int, confidence: float) -> float:
+    """Return the lower bound on mu of one run with m canaries, where f is Gaussian (Mahloujifar, Melis, Chaudhuri).
+
+    It is the largest mu at which so many correct guesses contradict mu-GDP (`_balance`).
+    """
+    miss = 1 - confidence
+
+    def excess(mu: float) -> float:
+        return _balance(canaries, guesses, correct, mu, miss)
+
+    if correct <= 0 or excess(0.0) <= 0:
+        return 0.0
+    return math.inf if excess(MOST_MU) > 0 else float(brentq(excess, 0.0, MOST_MU, xtol=1e-9))
+
+
+def _balance(canaries: int, guesses: int, correct: int, mu: float, miss: float) -> float:
+    """Return what the chances of k guesses add up to, less k / m; above 0 they contradict mu-GDP.
+
+    Suppose that r or more guesses are right with probability `miss`. A canary is then guessed right among them with
+    probability R = miss r / m at least, and wrong with W = miss (k - r) / m. Step by step for one right guess less:
+    wrong guesses have at least the probability that mu-GDP demands, W' = max(W, Phi(Phi^-1(R) - mu)), and right ones
+    grow with them, R' = R + i / (k - i) (W' - W). All guesses together make R + W = k / m; more is impossible.
+    """
+    right, wrong = miss * correct / canaries, miss * (guesses - correct) / canaries
+    for i in range(correct - 1, -1, -1):
+        demanded = max(wrong, float(ndtr(ndtri(right) - mu)))
+        if demanded == wrong:
+            break
+        right, wrong = min(1.0, right + i / (guesses - i) * (demanded - wrong)), demanded
+    return right + wrong - guesses / canaries
 
 
 def noise_limit(

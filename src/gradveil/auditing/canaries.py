@@ -1,7 +1,8 @@
 """Canaries in a real training run: records that are in it or not by a coin, and what the run shows of each.
 
 A *gradient canary* is a record whose gradient is one coordinate that no other record moves, as large as the clip
-allows. A *canary record* is a real record with a wrong label.
+allows. A *canary record* is a real record with a wrong label. A *canary client* has records that are all one gradient
+canary, so that its update is one coordinate that no other client moves.
 """
 
 from dataclasses import dataclass, replace
@@ -112,13 +113,41 @@ def trained_with_records(plan: Plan, dataset: Dataset, canaries: int, seed: int)
     return CanaryScores(inside, -np.asarray(losses), -np.asarray(losses))
 
 
+def trained_with_clients(plan: Plan, dataset: Dataset, canaries: int, seed: int) -> CanaryScores:
+    """Train a run with canary clients, who join those of the plan; cohorts grow as the clients do, rounded down.
+
+    A canary that is out is a client of nobody's records: it sends an update of zeros.
+    """
+    held, coins = Population.of(plan, dataset), np.random.default_rng(seed).integers(0, 2, canaries).astype(bool)
+    own = _marked(held)
+    rows = np.zeros((canaries, own.shape[1]), np.float32)
+    rows[:, -1] = np.where(coins, 1.0 + np.arange(canaries), ABSENT)
+    shards = np.repeat(len(own) + np.arange(canaries)[:, None], plan.client_size, axis=1)
+    population = replace(
+        held,
+        x=np.vstack([own, rows]),
+        y=np.concatenate([held.y, np.ones(canaries, held.y.dtype)]),
+        shards=np.vstack([held.shards, shards.astype(held.shards.dtype)]),
+    )
+    clients = plan.clients + canaries
+    grown = replace(plan, clients=clients, cohort=max(1, plan.cohort * clients // plan.clients), features=None)
+    marked = replace(grown, model=Marked(plan.model, dataset.shape, canaries))
+    engine = _Listening(Vectorized(marked, population), plan.clients + np.arange(canaries))
+    params = _trained(marked, population, engine, dataset, seed)
+    return CanaryScores(coins, engine.heard, -np.asarray(params[-1]))
+
+
 def _drawn(plan: Plan, dataset: Dataset, canaries: int, seed: int) -> tuple[Population, Host, Host]:
     """Return the population with a mark behind every record, the rows that become canaries, and their coins."""
     random, held = np.random.default_rng(seed), Population.of(plan, dataset)
-    rows = np.asarray(readable(held.x), np.float32).reshape(len(held.x), -1)
-    marked = np.hstack([rows, np.zeros((len(rows), 1), np.float32)])
     chosen = random.choice(np.unique(held.shards), canaries, replace=False)
-    return replace(held, x=marked, y=held.y.copy()), chosen, random.integers(0, 2, canaries).astype(bool)
+    return replace(held, x=_marked(held), y=held.y.copy()), chosen, random.integers(0, 2, canaries).astype(bool)
+
+
+def _marked(held: Population) -> Host:
+    """Return the records with a mark of 0 behind each, [n, d + 1]."""
+    rows = np.asarray(readable(held.x), np.float32).reshape(len(held.x), -1)
+    return np.hstack([rows, np.zeros((len(rows), 1), np.float32)])
 
 
 def _trained(plan: Plan, population: Population, engine: Any, dataset: Dataset, seed: int) -> Tree:

@@ -118,7 +118,7 @@ def _steps(plan: Plan, f: RoundFinding, sees: str, by_client: bool, factor: list
         return _gaussian(view.mu * factor[0])
     if not isinstance(plan.sampling, INDEPENDENT):
         # Steps that share a draw do not compose as if each had its own: the likeliest of them alone is what is shown.
-        own = _gaussian(max(view.mu, f.missing if sees == "steps" else 0.0) * min(factor)) if not by_client else ()
+        own = _gaussian(view.mu * min(factor)) if not by_client else ()
         return tuple(s._replace(q=max(f.rates)) for s in own)
     if by_client:
         units, rate = plan.client_size * length, plan.batch / plan.client_size
@@ -127,13 +127,12 @@ def _steps(plan: Plan, f: RoundFinding, sees: str, by_client: bool, factor: list
             return tuple(s._replace(q=rate, units=units, most=most) for s in _gaussian(view.mu * factor[0]))
         return _gaussian(view.mu * factor[0] * plan.batch * length)
     if sees == "steps":
-        mus = [max(*view.mus[i::length], f.missing) * factor[i] for i in range(length)]
+        mus = [max(view.mus[i::length]) * factor[i] for i in range(length)]
         return merged(*(tuple(s._replace(q=q) for s in _gaussian(mu)) for mu, q in zip(mus, f.rates, strict=True)))
     sure = [q for q in f.rates if q == 1]
     if len(sure) == len([q for q in f.rates if q > 0]):
         return _gaussian(view.mu * factor[0] * max(len(sure), 1))
-    mu = max(view.mu, f.missing) if length == 1 and sees == "update" else view.mu
-    return tuple(s._replace(q=min(f.rates), units=length, most=length) for s in _gaussian(mu * factor[0]))
+    return tuple(s._replace(q=min(f.rates), units=length, most=length) for s in _gaussian(view.mu * factor[0]))
 
 
 def _gaussian(mu: float) -> tuple[Step, ...]:

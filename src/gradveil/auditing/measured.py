@@ -18,12 +18,16 @@ ROUNDING = 1e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Releases of both neighbors with the same keys, rows [n, d]: with noise and without."""
+    """Releases of both neighbors with the same keys, rows [n, d]: with noise and without.
+
+    more: further draws of the noise of the last coordinates, rows [., k]; k may be 0.
+    """
 
     present: Host
     absent: Host
     present_mean: Host
     absent_mean: Host
+    more: Host
 
     @property
     def noise(self) -> Host:
@@ -72,11 +76,13 @@ def measure(pair: Pair, layers: Host, scale: Host, confidence: float) -> Measure
         return Measured((math.inf,), 1.0, 1.0, pair.absent.shape[1])
     mus, names = [], np.unique(layers)
     noise, change = pair.noise / scale, pair.change / scale
-    limits = [noise_limit(noise[:, layers == m], 1 - (1 - confidence) / len(names)) for m in names]
-    floor = ROUNDING * np.linalg.norm(pair.absent_mean / scale, axis=1)
-    for row, least in zip(change, floor, strict=True):
-        parts = [(float(np.linalg.norm(row[layers == m])), s) for m, s in zip(names, limits, strict=True)]
-        mus.append(math.sqrt(sum(_ratio(moved, s, least) ** 2 for moved, s in parts)))
+    drawn = [noise[:, layers == m].ravel() for m in names]
+    drawn[-1] = np.concatenate([drawn[-1], pair.more.ravel()])
+    limits = [noise_limit(one, 1 - (1 - confidence) / len(names)) for one in drawn]
+    for row, rest in zip(change, pair.absent_mean / scale, strict=True):
+        norms = [[float(np.linalg.norm(x[layers == m])) for x in (row, rest)] for m in names]
+        parts = [_ratio(moved, s, ROUNDING * still) for (moved, still), s in zip(norms, limits, strict=True)]
+        mus.append(math.hypot(*parts))
     larger, smaller = _scales(noise, pair.noise_with_unit / scale)
     return Measured(tuple(mus), larger, smaller, pair.absent.shape[1])
 

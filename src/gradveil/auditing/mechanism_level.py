@@ -1,5 +1,6 @@
 """Level two: thousands of simulated runs with a worst unit and without it, told apart by their releases alone."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -9,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import keys
+from gradveil.auditing.absence import NOBODY
 from gradveil.auditing.neighbors import Neighbors
 from gradveil.auditing.probe import AuditStage, Host
 from gradveil.auditing.replayer import ReplayedRound, Replayer
 from gradveil.auditing.telling import Scores
-from gradveil.auditing.views import VICTIM, of_model, of_others, of_victim
+from gradveil.auditing.views import VICTIM, of_cohort, of_model
 from gradveil.data.sampling import Poisson
 from gradveil.federation.client import ClientData, batch_indices
 from gradveil.federation.messages import ClientSpec, RoundTask
@@ -64,14 +66,24 @@ def simulate(replayer: Replayer, pair: Neighbors, sees: str, effort: MechanismEf
     moment = replayer.moment(first, stage.start(root), [Keys.of((seed + i) % 2**32, False) for i in range(24)])
     weighing = _weighing(replayer, moment, pair, sees)
     sigmas = jnp.asarray(plan.sigmas()[first : first + rounds], jnp.float32)
-    one = partial(_run, stage, ClientSpec.of(plan, first), sees, pair.whole, weighing, sigmas)
-    program = jax.jit(jax.vmap(partial(one, moment.tasks[0]), in_axes=(0, None)))
-    found = []
-    for name, world in zip(("present", "absent"), replayer.worlds(moment, pair), strict=True):
+    program = partial(
+        _program(replayer, ClientSpec.of(plan, first), sees, pair.whole), weighing, sigmas, moment.tasks[0]
+    )
+    found, names, gone = [], ("present", "absent"), (NOBODY, replayer.absent(pair))
+    for name, who, world in zip(names, gone, replayer.worlds(moment, pair), strict=True):
         roots = jax.random.split(keys.named(root.private, name), runs * effort.chunk).reshape(runs, effort.chunk)
         x = jnp.asarray(world)
-        found.append(np.concatenate([np.asarray(program(chunk, x), np.float64) for chunk in roots]))
+        found.append(np.concatenate([np.asarray(program(chunk, x, who), np.float64) for chunk in roots]))
     return {name: Scores(found[0][:, i], found[1][:, i]) for i, name in enumerate(STATISTICS)}
+
+
+def _program(replayer: Replayer, spec: ClientSpec, sees: str, whole: bool) -> Callable[..., Array]:
+    """Return the compiled simulation of a chunk of runs; a replayer keeps it, so that other seeds need no other."""
+    kept = replayer.simulations
+    if (spec, sees, whole) not in kept:
+        one = partial(_run, replayer.stage, spec, sees, whole)
+        kept[spec, sees, whole] = jax.jit(jax.vmap(one, in_axes=(None, None, None, 0, None, None)))
+    return kept[spec, sees, whole]
 
 
 def _run(
@@ -84,6 +96,7 @@ def _run(
     task: RoundTask,
     key: Array,
     x: Array,
+    gone: Array,
 ) -> Array:
     """Simulate one run and score it, [3]."""
     labels, nobody = jnp.asarray(stage.labels()), jnp.asarray(stage.nobody())
@@ -91,9 +104,10 @@ def _run(
     def round_of(total: Array, given: tuple[Array, Array]) -> tuple[Array, None]:
         t, sigma = given
         now = task._replace(key=keys.named(key, "round", t), sigmas=sigma)
-        _, seen, report = of_victim(spec, now, x, labels)
+        cohort = of_cohort(spec, now, x[None], jnp.asarray(gone)[None], labels, nobody, sees == "model")
+        seen = cohort.update[0]
         if sees == "model":
-            seen = of_model(spec, now, report, of_others(spec, now, nobody, labels))
+            seen = of_model(spec, now, jax.tree.map(lambda a: a[0], cohort.victim), cohort.others)
         return total + _scored(seen, _held(stage.plan, spec, now, whole), weighing), None
 
     total, _ = jax.lax.scan(round_of, jnp.zeros(3), (jnp.arange(len(sigmas)), sigmas))

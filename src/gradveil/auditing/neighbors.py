@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gradveil.auditing.absence import CLIENT, RECORD
 from gradveil.auditing.probe import AuditStage, Host, Probe
 
 LOUD = 1e4
@@ -28,6 +29,11 @@ class Neighbors:
     others: float = 0.0
     whole: bool = False
     flaw: float | None = None
+
+    @property
+    def absent(self) -> int:
+        """Who is gone in the world without the unit."""
+        return CLIENT if self.whole else RECORD
 
 
 def worlds(stage: AuditStage, neighbors: Neighbors, bound: float, seed: int) -> tuple[Host, Host]:

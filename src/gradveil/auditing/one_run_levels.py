@@ -6,50 +6,87 @@ from collections.abc import Callable
 import numpy as np
 
 from gradveil.auditing.audit_record import AuditRow
-from gradveil.auditing.bounds import epsilon_of_one_run
-from gradveil.auditing.canaries import CanaryScores, trained_with_gradients, trained_with_records
+from gradveil.auditing.bounds import epsilon_of_mu, epsilon_of_one_run, mu_of_one_run
+from gradveil.auditing.canaries import CanaryScores, trained_with_clients, trained_with_gradients, trained_with_records
 from gradveil.auditing.composing import VIEWS
 from gradveil.auditing.judging import row_of
 from gradveil.auditing.probe import Host
 from gradveil.auditing.subject import EpsilonClaim, Subject
+from gradveil.data.sampling import FixedPass, Whole
+from gradveil.federation.plan import Plan
 from gradveil.models.regression import SoftmaxRegression
 from gradveil.surface import Surface
 
 Train = Callable[..., CanaryScores]
-UNSUITED = "canaries are single records among others: this level has them for methods that noise examples of a network"
+UNSUITED = {
+    "one-run": "canaries change one tensor of a network, and this model is none",
+    "black-box": "canaries are single records: this level has them for methods that noise examples of a network",
+}
 
 
 def one_run(subject: Subject, seed: int, confidence: float, canaries: int) -> list[AuditRow]:
-    """Audit by gradient canaries: against those who see updates by the updates, against others by the final model."""
-    return _rows(subject, "one-run", trained_with_gradients, seed, confidence, canaries)
+    """Audit by gradient canaries, or by canary clients where a method noises updates.
+
+    Against those who see updates they are scored by the updates, against others by the final model.
+    """
+    plan = subject.plan
+    if plan.method.surface is not Surface.EXAMPLE:
+        return _rows(subject, "one-run", trained_with_clients, "client", seed, confidence, canaries)
+    most = min(canaries, plan.clients * plan.client_size // 2, len(subject.dataset.train) // 2)
+    return _rows(subject, "one-run", trained_with_gradients, "example", seed, confidence, most)
 
 
 def black_box(subject: Subject, seed: int, confidence: float, canaries: int) -> list[AuditRow]:
     """Audit by canary records and the final model alone, which every adversary sees."""
-    return _rows(subject, "black-box", trained_with_records, seed, confidence, canaries)
+    plan = subject.plan
+    most = min(canaries, plan.clients * plan.client_size // 2, len(subject.dataset.train) // 2)
+    train = trained_with_records if plan.method.surface is Surface.EXAMPLE else None
+    return _rows(subject, "black-box", train, "example", seed, confidence, most)
 
 
-def _rows(subject: Subject, level: str, train: Train, seed: int, confidence: float, canaries: int) -> list[AuditRow]:
+def _rows(
+    subject: Subject, level: str, train: Train | None, unit: str, seed: int, confidence: float, canaries: int
+) -> list[AuditRow]:
     began = time.perf_counter()
     tested = [claim for claim in subject.claims if claim.tested is not None]
-    plan = subject.plan
-    if plan.method.surface is not Surface.EXAMPLE or isinstance(plan.model, SoftmaxRegression):
-        return [row_of(claim, level, 0.0, 0.0, confidence, UNSUITED, 0.0) for claim in tested]
-    most = min(canaries, plan.clients * plan.client_size // 2, len(subject.dataset.train) // 2)
-    shown = train(plan, subject.dataset, most, seed)
+    if train is None or isinstance(subject.plan.model, SoftmaxRegression):
+        return [row_of(claim, level, 0.0, 0.0, confidence, UNSUITED[level], 0.0) for claim in tested]
+    shown = train(subject.plan, subject.dataset, canaries, seed)
     seconds = (time.perf_counter() - began) / max(len(tested), 1)
-    return [_row(claim, level, shown, confidence, seconds) for claim in tested]
+    always = in_every_release(subject.plan)
+    return [_row(claim, level, shown, unit, always, confidence, seconds) for claim in tested]
 
 
-def _row(claim: EpsilonClaim, level: str, shown: CanaryScores, confidence: float, seconds: float) -> AuditRow:
+def in_every_release(plan: Plan) -> bool:
+    """Whether nothing is drawn but noise, so that what a run shows of a unit is Gaussian for every adversary."""
+    batches = plan.method.surface is not Surface.EXAMPLE or isinstance(plan.sampling, Whole | FixedPass)
+    return batches and plan.cohort == plan.clients and not plan.method.sensitivity.data_dependent
+
+
+def _row(
+    claim: EpsilonClaim,
+    level: str,
+    shown: CanaryScores,
+    unit: str,
+    always: bool,
+    confidence: float,
+    seconds: float,
+) -> AuditRow:
     """Guess for half of the canaries; two scores are used in all, so each is judged at half of the miss."""
     scores = shown.model if VIEWS[claim.threat_model] == "model" else shown.update
     guesses, correct = guessed(scores, shown.inside)
     each, m = 1 - (1 - confidence) / 2, len(scores)
-    lower = epsilon_of_one_run(m, guesses, correct, claim.delta, each) if claim.unit == "example" else 0.0
-    ceiling = epsilon_of_one_run(m, guesses, guesses, claim.delta, each) if claim.unit == "example" else 0.0
-    why = f"{m} canaries in one run, {correct} of {guesses} guesses right"
-    return row_of(claim, level, lower, ceiling, confidence, why, seconds)
+
+    def bound(right: int) -> float:
+        if claim.unit != unit:
+            return 0.0
+        if always:
+            return epsilon_of_mu(mu_of_one_run(m, guesses, right, each), claim.delta)
+        return epsilon_of_one_run(m, guesses, right, claim.delta, each)
+
+    canaries = "canary clients" if unit == "client" else "canaries"
+    why = f"{m} {canaries} in one run, {correct} of {guesses} guesses right{', Gaussian f-DP' if always else ''}"
+    return row_of(claim, level, bound(correct), bound(guesses), confidence, why, seconds)
 
 
 def guessed(scores: Host, inside: Host) -> tuple[int, int]:

@@ -17,7 +17,6 @@ from gradveil.data.sampling import Poisson
 from gradveil.federation import server
 from gradveil.federation.client import ClientData, train
 from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
-from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import round_task
 from gradveil.federation.server import State
 from gradveil.keys import Keys
@@ -43,15 +42,14 @@ class RoundFinding:
     """What round t shows of one record, and of all records of a client (`whole`).
 
     rates: the probability that a local step holds the record, [L]. one: of the record; the mus of update and model are
-    those of one inclusion. missing: mu of a unit that a lot holds or not, where lots vary in size. reused: |r| of noise
-    that two releases share, 0 if they share none. flawed: whether a record that is not a number shows.
+    those of one inclusion. reused: |r| of noise that two releases share, 0 if they share none. flawed: whether a record
+    that is not a number shows.
     """
 
     t: int
     rates: tuple[float, ...]
     one: Views
     whole: Views
-    missing: float
     reused: float
     flawed: bool
     searched: Neighbors
@@ -98,16 +96,10 @@ def _finding(
         rates=rates,
         one=one,
         whole=whole,
-        missing=replayer.missing(moment) if by_record and _varies(plan, moment.t) else 0.0,
         reused=_reused(replayer, moment, roots),
         flawed=by_record and replayer.shows_flaws(moment),
         searched=worst[0],
     )
-
-
-def _varies(plan: Plan, t: int) -> bool:
-    """Whether lots vary in size and their code is to be tried in this round: once, in the first round of gradients."""
-    return not plan.sampling.fixed_size and t == len(plan.preparation)
 
 
 def _per_inclusion(views: Views, counts: Host) -> Views:

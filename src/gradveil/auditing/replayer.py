@@ -1,28 +1,26 @@
 """Rounds of a stage replayed with and without a unit, under the same keys."""
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradveil import tree
 from gradveil.auditing import neighbors
-from gradveil.auditing.bounds import noise_limit
+from gradveil.auditing.absence import CLIENT, NOBODY
 from gradveil.auditing.measured import Measured, Pair, measure
 from gradveil.auditing.neighbors import Neighbors
 from gradveil.auditing.probe import AuditStage, Host
-from gradveil.auditing.views import Drawn, Looker, Seen, flat, layers_of
-from gradveil.federation.messages import ClientSpec, RoundTask
+from gradveil.auditing.views import Drawn, Looker, Seen, layers_of
+from gradveil.federation.messages import RoundTask
 from gradveil.federation.rounds import round_task
 from gradveil.federation.server import State
 from gradveil.keys import Keys
 from gradveil.models.gradients import trained
-from gradveil.privacy.sanitize import cross
-from gradveil.surface import Surface
-from gradveil.tree import Array, Tree
+from gradveil.privacy.draw import Draw
+from gradveil.tree import Tree
 
 
 class Views(NamedTuple):
@@ -37,7 +35,7 @@ class Views(NamedTuple):
 class ReplayedRound:
     """A round in a state, with the tasks of several keys, the bound C and the batches that the keys draw.
 
-    often: of `draws` more rounds, how many hold the record in each local step, [L].
+    often: of `draws` more rounds, how many hold the record in each local step, [L]. more: their noise beside gradients.
     """
 
     t: int
@@ -47,6 +45,7 @@ class ReplayedRound:
     held: Drawn
     often: Host
     draws: int
+    more: Seen | None
 
 
 class Replayer:
@@ -54,6 +53,7 @@ class Replayer:
 
     def __init__(self, stage: AuditStage, seed: int, confidence: float) -> None:
         self.stage, self._seed, self._confidence, self._look = stage, seed, confidence, Looker(stage)
+        self.simulations: dict[Any, Callable[..., Any]] = {}
 
     def moment(self, t: int, state: State, roots: list[Keys], draws: int = 0) -> ReplayedRound:
         """Return a round in a state, to be replayed with the keys of each root."""
@@ -63,30 +63,46 @@ class Replayer:
         more = jax.random.split(roots[0].private, draws)
         found = self._look.drawn(tasks[0], jnp.concatenate([jnp.stack([task.key for task in tasks]), more]))
         held = Drawn(*(part[: len(tasks)] for part in found))
+        beside = self._look.more_noise(tasks[0], more) if draws else None
         often = np.sum(found.first[len(tasks) :] > 0, axis=0)
-        return ReplayedRound(t, state, tasks, bound if np.isfinite(bound) else 1.0, held, often, draws)
+        return ReplayedRound(t, state, tasks, bound if np.isfinite(bound) else 1.0, held, often, draws, beside)
 
     def worlds(self, moment: ReplayedRound, pair: Neighbors) -> tuple[Host, Host]:
         """Return the records of the client with and without the unit."""
         return neighbors.worlds(self.stage, pair, moment.bound, self._seed)
 
+    def absent(self, pair: Neighbors) -> int:
+        """Return who is gone in the world without the unit; where each unit is noised, a record of zeros stays there.
+
+        Batches have a fixed size then, and what the noise of an empty place would tell is nobody's record.
+        """
+        return NOBODY if self.stage.plan.method.draw is Draw.EACH else pair.absent
+
     def releases(self, moment: ReplayedRound, task: RoundTask, pair: Neighbors) -> tuple[Seen, Seen]:
         """Return what is seen of both neighbors [2, ...], with noise and without."""
-        both = np.stack(self.worlds(moment, pair))
-        return self._look(task, both), self._look(task, both, silent=True)
+        both, gone = np.stack(self.worlds(moment, pair)), np.array([NOBODY, self.absent(pair)])
+        return self._look(task, both, gone), self._look(task, both, gone, silent=True)
 
     def measured(self, moment: ReplayedRound, pair: Neighbors, most: int | None = None) -> Views:
         """Measure a pair in all views, over all keys of the moment or the first few."""
-        found = [self.releases(moment, task, pair) for task in moment.tasks[:most]]
+        both, gone = np.stack(self.worlds(moment, pair)), np.array([NOBODY, self.absent(pair)])
+        return self.compared(replace(moment, tasks=moment.tasks[:most]), both, gone)
+
+    def compared(self, moment: ReplayedRound, both: Host, gone: Host) -> Views:
+        """Measure two worlds [2, size, d] in all views, over all keys of the moment; gone: who is in each, [2]."""
+        found = [(self._look(task, both, gone), self._look(task, both, gone, silent=True)) for task in moment.tasks]
         layers = self.layers(moment, found[0][0])
         width = self._width(moment, len(layers))
-        return Views(*(self._of_view(found, view, layers, width) for view in range(3)))
+        return Views(*(self._of_view(found, view, layers, width, moment.more) for view in range(3)))
 
-    def _of_view(self, found: list[tuple[Seen, Seen]], view: int, layers: Host, scale: Host) -> Measured:
+    def _of_view(
+        self, found: list[tuple[Seen, Seen]], view: int, layers: Host, scale: Host, more: Seen | None
+    ) -> Measured:
         def rows(silent: int, world: int) -> Host:
             return np.concatenate([np.atleast_2d(both[silent][view][world]) for both in found])
 
-        return measure(Pair(rows(0, 0), rows(0, 1), rows(1, 0), rows(1, 1)), layers, scale, self._confidence)
+        pair = Pair(rows(0, 0), rows(0, 1), rows(1, 0), rows(1, 1), np.zeros((0, 0)) if more is None else more[view])
+        return measure(pair, layers, scale, self._confidence)
 
     def layers(self, moment: ReplayedRound, seen: Seen) -> Host:
         """Return the layer of every coordinate of a view."""
@@ -94,40 +110,17 @@ class Replayer:
 
     def _width(self, moment: ReplayedRound, coordinates: int) -> Host:
         """Return the width that a whitening clip gives to every coordinate."""
-        plan = self.stage.plan
-        return np.ones(coordinates) if plan.stage(moment.t) is not None else _width(self.stage, moment.state)
+        width = np.ones(coordinates)
+        if self.stage.plan.stage(moment.t) is None:
+            own = _width(self.stage, moment.state)
+            width[: len(own)] = own
+        return width
 
     def noise(self, moment: ReplayedRound, task: RoundTask) -> Host:
         """Return the noise of the local steps of a client that holds nothing, [L, d]."""
-        nobody = np.stack([self.stage.nobody()] * 2)
-        noise: Host = self._look(task, nobody).steps[0] - self._look(task, nobody, silent=True).steps[0]
+        nobody, gone = np.stack([self.stage.nobody()] * 2), np.array([NOBODY, CLIENT])
+        noise: Host = self._look(task, nobody, gone).steps[1] - self._look(task, nobody, gone, silent=True).steps[1]
         return noise
-
-    def missing(self, moment: ReplayedRound) -> float:
-        """Return the mu of a unit that is in a lot or not, rather than zero in it: what divides the sum must not tell.
-
-        The lot has two units more, loud and against the unit.
-        """
-        plan, like = self.stage.plan, self._trained(moment.state.params)
-        direction = np.random.default_rng(self._seed).normal(size=tree.size(like))
-        rows = np.outer([neighbors.LOUD, -3.0, -3.0], moment.bound * direction / np.linalg.norm(direction))
-        lot = jax.tree.map(
-            lambda *leaves: np.stack(leaves), *(tree.unflat(row, like) for row in jnp.asarray(rows, jnp.float32))
-        )
-        method = ClientSpec.of(plan, moment.t).method(moment.tasks[0])
-
-        @jax.jit
-        def both(key: Array, sigma: Array) -> tuple[Array, Array]:
-            def mean(mask: Array, scale: Array) -> Array:
-                state = moment.state.clip_state
-                return flat(cross(Surface.EXAMPLE, method, lot, mask, plan.batch, scale, state, key).used)
-
-            there, gone = jnp.ones(3), jnp.array([0.0, 1.0, 1.0])
-            return mean(there, 0 * sigma) - mean(gone, 0 * sigma), mean(gone, sigma) - mean(gone, 0 * sigma)
-
-        found = [both(task.key, task.sigmas[0]) for task in moment.tasks]
-        change, limit = found[0][0], noise_limit(np.stack([noise for _, noise in found]), self._confidence)
-        return float(np.linalg.norm(change)) / limit if limit > 0 else math.inf
 
     def searched(self, moment: ReplayedRound, whole: bool, climbs: int) -> Neighbors:
         """Return the pair that differs most: the best first guess, changed as long as that helps.

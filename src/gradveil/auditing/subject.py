@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.accountant import account
+from gradveil.accounting.release import Ledger
 from gradveil.data.dataset import Dataset
+from gradveil.data.outlier import load_with_outlier
 from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
@@ -13,8 +15,9 @@ from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.epsilon_records import GuaranteeRecord, PaperAccount
 from gradveil.runs.run_records import RunResult
 
-PRINTED = {"fed-alpha-cdp": 0.823, "fed-alpha-cdp-as-coded": 0.823}
-"""What the paper prints for a method without a finite guarantee: 100 rounds on MNIST, sigma 6."""
+PRINTED = {"fed-alpha-cdp": 0.823, "fed-alpha-cdp-sigma": 0.823, "fed-alpha-cdp-as-coded": 0.823}
+"""What the paper prints for a method without a finite guarantee: 100 rounds on MNIST, sigma 6; with a decaying noise
+scale it trains until the same epsilon is spent."""
 LOUD_DELTA = 0.1
 """A second delta at which the claims are tested: few releases say more there than at a small one."""
 
@@ -38,7 +41,11 @@ class EpsilonClaim:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """A plan with its data and claims; participations: rounds of the busiest client, ledger: what claims rest on."""
+    """A plan with its data and claims; participations: rounds of the busiest client, ledger: what claims rest on.
+
+    neighbor: the data as they are loaded if the first training record is an outlier; None where that is not known.
+    on_nodes: whether it is a run over a network, whose records are on nodes.
+    """
 
     name: str
     plan: Plan
@@ -46,6 +53,8 @@ class Subject:
     participations: int
     claims: tuple[EpsilonClaim, ...]
     ledger: Ledger
+    neighbor: Dataset | None = None
+    on_nodes: bool = False
 
     def at(self, claim: EpsilonClaim, delta: float) -> float:
         """Return the epsilon that is claimed at another delta."""
@@ -53,11 +62,17 @@ class Subject:
 
 
 def subject_of(
-    plan: Plan, dataset: Dataset, name: str, result: RunResult | None = None, named: bool = False
+    plan: Plan,
+    dataset: Dataset,
+    name: str,
+    result: RunResult | None = None,
+    named: bool = False,
+    neighbor: Dataset | None = None,
 ) -> Subject:
     """Gather what is claimed: by the result of a run, else by the accountant for the whole plan.
 
-    named: whether a method was named rather than a plan, so that the paper's printed figure is meant.
+    named: whether a method was named rather than a plan, so that the paper's printed figure is meant. neighbor: the
+    dataset as `changed_data` loads it.
     """
     if plan.client_sizes:
         raise BadInput("client_sizes: an audit needs clients of one size; audit the plan without client_column")
@@ -68,7 +83,15 @@ def subject_of(
     records = budget.all_guarantees(rounds, most) if result is None else list(result.guarantees)
     paper = _paper(plan, budget, rounds, records, named)
     claims = tuple(_claim(record, paper) for record in records)
-    return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most))
+    beside = None if neighbor is None else data_for(plan, neighbor)
+    return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most), beside)
+
+
+def changed_data(plan: Plan) -> Dataset | None:
+    """Load the data of a plan with one record far from all others; None where every row is encoded by itself."""
+    if plan.schema is not None or plan.client_column is not None or plan.test is not None:
+        return None
+    return load_with_outlier(plan.dataset, plan.target)
 
 
 def _claim(record: GuaranteeRecord, paper: float | None) -> EpsilonClaim:

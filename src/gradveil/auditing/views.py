@@ -1,10 +1,12 @@
 """What each adversary sees of one client in one round, as one vector: the real client and server, with given keys.
 
-Three views: every local step's release, the client's update, and the model. What an adaptive clip sends beside an
-update (a count, slots) is left out, so a lower bound is that of somebody who ignores it.
+Three views: every local step's release, the client's update, and the model. Where examples are noised, what a clip
+releases beside them is part of it: the slots of `Slack` in steps and updates, the noised count of `Quantile` in the
+model.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,11 +15,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import tree
+from gradveil.auditing.absence import NOBODY, Without
+from gradveil.auditing.beside import (
+    noise_of_count,
+    noise_of_slots,
+    noised_share,
+    releases_count,
+    releases_slots,
+    slots_over_bound,
+)
 from gradveil.auditing.probe import AuditStage, Host
 from gradveil.federation import client, server
 from gradveil.federation.client import ClientData
 from gradveil.federation.messages import ClientSpec, Report, RoundTask
+from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
+from gradveil.privacy.adaptive import Quantile
+from gradveil.privacy.method import split_static
 from gradveil.tree import Array, Tree
 
 VICTIM = 0
@@ -37,12 +51,41 @@ def flat(value: Tree) -> Array:
     return tree.flat(tree.lot_of_one(value))[0]
 
 
-def of_victim(spec: ClientSpec, task: RoundTask, x: Array, y: Array) -> tuple[Array, Array, Report]:
-    """Return the victim's steps, its update as the server receives it, and its report."""
-    data = ClientData(x, y, jnp.arange(spec.size), jnp.asarray(VICTIM))
-    report = client.train(spec, task, data)
-    update = flat(report.update)
-    return update[None] if spec.stage is not None or spec.steps == 1 else _steps(spec, task, data), update, report
+class Cohort(NamedTuple):
+    """A round of the victim in W worlds, and of the rest of the cohort, who hold nothing: their noise, [K - 1, ...].
+
+    steps: releases of the victim's local steps [W, L, d]; update: as the server receives it, [W, d].
+    """
+
+    steps: Array
+    update: Array
+    victim: Report
+    others: Report
+
+
+def of_cohort(
+    spec: ClientSpec, task: RoundTask, worlds: Array, gone: Array, labels: Array, nobody: Array, others: bool = True
+) -> Cohort:
+    """Train the victim in each world [W, size, d], and the others if wanted, all by one program; gone: [W]."""
+    count = worlds.shape[0]
+
+    def one(i: Array) -> tuple[Array, Array, Report]:
+        own, world = i < count, jnp.minimum(i, count - 1)
+        x, who = jnp.where(own, worlds[world], nobody), jnp.where(own, gone[world], NOBODY)
+        number = jnp.where(own, VICTIM, VICTIM + 1 + i - count)
+        return _of_client(spec, task, ClientData(x, labels, jnp.arange(spec.size), number), who)
+
+    steps, update, reports = jax.lax.map(one, jnp.arange(count + (spec.cohort - 1 if others else 0)))
+    victim, rest = (jax.tree.map(lambda a, s=part: a[s], reports) for part in (slice(count), slice(count, None)))
+    return Cohort(steps[:count], update[:count], victim, rest)
+
+
+def _of_client(spec: ClientSpec, task: RoundTask, data: ClientData, gone: Array) -> tuple[Array, Array, Report]:
+    """Return a client's steps, its update, and its report; gone: as in `Without`."""
+    thinned = replace(spec, sampling=Without(spec.sampling, gone))
+    report = client.train(thinned, task, data)
+    update = jnp.concatenate([flat(report.update), slots_over_bound(spec, task, report.statistics)])
+    return update[None] if spec.stage is not None or spec.steps == 1 else _steps(thinned, task, data), update, report
 
 
 def _steps(spec: ClientSpec, task: RoundTask, data: ClientData) -> Array:
@@ -51,40 +94,28 @@ def _steps(spec: ClientSpec, task: RoundTask, data: ClientData) -> Array:
     def move(before: client.Progress, index: Array) -> tuple[client.Progress, Array]:
         after = client.step(spec, task, data, before, index)
         pair = (trained(spec.model, p.params) for p in (after, before))
-        return after, flat(tree.subtract(*pair))
+        own = jax.tree.map(jnp.subtract, after.statistics, before.statistics)
+        return after, jnp.concatenate([flat(tree.subtract(*pair)), slots_over_bound(spec, task, own)])
 
     return jax.lax.scan(move, client.begin(spec, task), jnp.arange(spec.steps))[1]
-
-
-def of_others(spec: ClientSpec, task: RoundTask, x: Array, y: Array) -> Report:
-    """Return the reports of the rest of the cohort, who hold nothing: their noise, [K - 1, ...]."""
-
-    def one(number: Array) -> Report:
-        return client.train(spec, task, ClientData(x, y, jnp.arange(spec.size), number))
-
-    reports: Report = jax.lax.map(one, jnp.arange(VICTIM + 1, VICTIM + spec.cohort))
-    return reports
 
 
 def of_model(spec: ClientSpec, task: RoundTask, report: Report, others: Report) -> Array:
     """Return how far the round moves the model, [d]."""
     cohort = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), report, others)
-    after, _, _ = server.aggregate(spec, task, cohort.update, cohort.statistics, cohort.metrics)
+    after, clip_state, _ = server.aggregate(spec, task, cohort.update, cohort.statistics, cohort.metrics)
     if spec.stage is not None:
         return flat(after)
-    return flat(tree.subtract(trained(spec.model, after), trained(spec.model, task.params)))
+    moved = flat(tree.subtract(trained(spec.model, after), trained(spec.model, task.params)))
+    places = slots_over_bound(spec, task, report.statistics)
+    return jnp.concatenate([moved, noised_share(spec, task, clip_state, places)])
 
 
-def look(spec: ClientSpec, task: RoundTask, worlds: Array, labels: Array, nobody: Array) -> Seen:
-    """Return what is seen of the victim in each world [W, size, d], with the same keys in all of them."""
-    others = of_others(spec, task, nobody, labels)
-
-    def one(x: Array) -> Seen:
-        steps, update, report = of_victim(spec, task, x, labels)
-        return Seen(steps, update, of_model(spec, task, report, others))
-
-    seen: Seen = jax.lax.map(one, worlds)
-    return seen
+def look(spec: ClientSpec, task: RoundTask, worlds: Array, gone: Array, labels: Array, nobody: Array) -> Seen:
+    """Return what is seen of the victim in each world [W, size, d], with the same keys in all; gone: of each, [W]."""
+    cohort = of_cohort(spec, task, worlds, gone, labels, nobody)
+    model: Array = jax.lax.map(lambda report: of_model(spec, task, report, cohort.others), cohort.victim)
+    return Seen(cohort.steps, cohort.update, model)
 
 
 class Drawn(NamedTuple):
@@ -108,8 +139,22 @@ def batches(spec: ClientSpec, task: RoundTask, keys: Array) -> tuple[Array, Arra
     return drawn
 
 
-PARTS: dict[str, Callable[..., Any]] = {"look": look, "draw": batches}
+PARTS: dict[str, Callable[..., Any]] = {
+    "look": look,
+    "draw": batches,
+    "slots": noise_of_slots,
+    "count": noise_of_count,
+}
 """What is compiled for a kind of round."""
+
+
+def silenced(plan: Plan, task: RoundTask) -> RoundTask:
+    """Return the task with every sigma set to zero, and the noise of a quantile's count."""
+    method = plan.method_at(int(task.t))
+    if isinstance(method.clip, Quantile):
+        _, numbers = split_static(replace(method, clip=replace(method.clip, count_noise=0.0)))
+        task = task._replace(dynamic=tuple(jnp.float32(n) for n in numbers))
+    return task._replace(sigmas=jnp.zeros_like(task.sigmas))
 
 
 class Looker:
@@ -120,15 +165,28 @@ class Looker:
         self._programs: dict[tuple[ClientSpec, str], Callable[..., Any]] = {}
         self._labels, self._nobody = jnp.asarray(stage.labels()), jnp.asarray(stage.nobody())
 
-    def __call__(self, task: RoundTask, worlds: Host, silent: bool = False) -> Seen:
-        """Look at a round in some worlds, as it is or with every sigma set to zero; on the host."""
-        quiet = task._replace(sigmas=jnp.zeros_like(task.sigmas)) if silent else task
-        seen = self._program(task, "look")(quiet, worlds, self._labels, self._nobody)
+    def __call__(self, task: RoundTask, worlds: Host, gone: Host, silent: bool = False) -> Seen:
+        """Look at a round in some worlds, as it is or without any noise; on the host."""
+        quiet = silenced(self._stage.plan, task) if silent else task
+        seen = self._program(task, "look")(quiet, worlds, gone, self._labels, self._nobody)
         return Seen(*(np.asarray(part, np.float64) for part in seen))
 
     def drawn(self, task: RoundTask, keys: Array) -> Drawn:
         """Draw the victim's batches of a round with each of the keys [n]; on the host."""
         return Drawn(*map(np.asarray, self._program(task, "draw")(task, keys)))
+
+    def more_noise(self, task: RoundTask, keys: Array) -> Seen | None:
+        """Draw the noise of what is released beside gradients, rows [., k] for each view; None where nothing is."""
+        spec = ClientSpec.of(self._stage.plan, int(task.t))
+        if releases_slots(spec, task):
+            steps, update = (
+                np.asarray(x, np.float64) for x in self._program(task, "slots")(task, keys, self._labels, self._nobody)
+            )
+            return Seen(steps.reshape(-1, steps.shape[-1]), update, np.zeros((0, update.shape[-1])))
+        if releases_count(spec, task):
+            drawn = np.asarray(self._program(task, "count")(task, keys), np.float64)
+            return Seen(drawn[:0], drawn[:0], drawn)
+        return None
 
     def _program(self, task: RoundTask, what: str) -> Callable[..., Any]:
         spec = ClientSpec.of(self._stage.plan, int(task.t))
@@ -138,8 +196,11 @@ class Looker:
 
 
 def layers_of(stage: AuditStage, params: Tree, t: int, coordinates: int) -> Host:
-    """Return the layer of every coordinate of a view, [d]; the vectors of a preparation have one."""
+    """Return the layer of every coordinate of a view, [d]; the vectors of a preparation have one.
+
+    What is released beside gradients is a layer of its own, the last.
+    """
     if stage.plan.stage(t) is not None:
         return np.zeros(coordinates, int)
     sizes = [leaf.size for leaf in jax.tree.leaves(trained(stage.plan.model, params))]
-    return np.repeat(np.arange(len(sizes)), sizes)
+    return np.repeat(np.arange(len(sizes) + 1), [*sizes, coordinates - sum(sizes)])

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gradveil.accounting.accountant import account
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.threats import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput

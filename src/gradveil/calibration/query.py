@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gradveil.accounting.release import Release
+from gradveil.accounting.release import Ledger, Release
 from gradveil.accounting.steps import Step, grouped
-from gradveil.accounting.threats import Ledger
 from gradveil.data.sampling import LONGEST_PASS, Allocation, Poisson
 from gradveil.errors import BadInput
 from gradveil.fields import whole

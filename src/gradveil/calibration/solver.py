@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from gradveil.accounting.accountant import account
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.threats import account
 from gradveil.calibration.query import LEAST_SIGMA, Query
 from gradveil.errors import BadInput, RunFailed
 

@@ -56,11 +56,15 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class TunedPlan:
-    """The plan with the best settings, the trial that found them (None if none was drawn), and all trials."""
+    """The plan with the best settings, the trial that found them (None if none was drawn), and all trials.
+
+    hidden: the number of trials is secret, so `done` is for the owner of the data alone.
+    """
 
     plan: Plan
     best: TrialRecord | None
     done: tuple[TrialRecord, ...]
+    hidden: bool
 
 
 def tune(asked: Tuning) -> TunedPlan:
@@ -78,7 +82,7 @@ def tune(asked: Tuning) -> TunedPlan:
         asked.folder.rmdir()
     best = record.best
     chosen = _priced(asked, plans[0 if best is None else best.candidate])
-    return TunedPlan(replace(chosen, tuned=_about(asked, chosen, best, len(plans))), best, record.done)
+    return TunedPlan(replace(chosen, tuned=_about(asked, chosen, best, len(plans))), best, record.done, asked.hidden)
 
 
 def _candidates(asked: Tuning) -> list[Plan]:

@@ -1,9 +1,10 @@
 """What `gradveil account` does: the epsilon of noise and sampling, without training anything."""
 
 from gradveil import codec
+from gradveil.accounting.accountant import guarantees, presumed
 from gradveil.accounting.as_paper import plain_event
 from gradveil.accounting.steps import rounded
-from gradveil.accounting.threats import THREATS, guarantees, presumed
+from gradveil.accounting.threats import THREATS
 from gradveil.accounting.tight import ADD_REMOVE, REPLACE_ONE
 from gradveil.calibration.query import Query
 from gradveil.cli.guarantee_output import show_guarantees, show_presumed

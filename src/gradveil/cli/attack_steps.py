@@ -209,6 +209,12 @@ def _fresh(request: AttackRequest, data: Dataset, surface: Surface) -> Scene:
 
 
 def carry_out(scene: Scene, chosen: Attack, victims: int, rule: str, seed: int) -> Outcome:
-    """Attack with a progress bar of victims."""
+    """Attack with a progress bar of victims; then a note counts those whose records were told from others."""
     with bar(f"{chosen.name} at surface {int(scene.tap.surface)}", victims, 0) as advance:
-        return attack_run.attack(scene, chosen, victims, rule, seed, done=lambda victim: advance(""))
+
+        def told_apart(victim: int) -> None:
+            advance(f"picking records out of others: {victim + 1} of {victims}", 0)
+
+        return attack_run.attack(
+            scene, chosen, victims, rule, seed, done=lambda victim: advance(""), told_apart=told_apart
+        )

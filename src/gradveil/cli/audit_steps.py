@@ -6,13 +6,15 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from gradveil import own_code
 from gradveil.auditing.audit_record import AUDIT, AuditRecord, AuditRow
 from gradveil.auditing.audits import LEVELS, Effort, audit
 from gradveil.auditing.junit import junit, sentence
 from gradveil.auditing.outside import Mechanism, Outside, audit_outside
-from gradveil.auditing.subject import Subject, subject_of
+from gradveil.auditing.subject import Subject, changed_data, subject_of
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json, say, table
+from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, RunFailed, quoted
 from gradveil.federation.plan import delta_of
 from gradveil.fields import whole
@@ -60,15 +62,18 @@ def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
     loaded = partial(load, data_dir=data_dir)
     if target in METHODS:
         (plan,) = resolved({}, {"method": target, "dataset": dataset}, Tweaks(), loaded)
-        return subject_of(plan, loaded(plan.dataset), target, named=True)
+        return subject_of(plan, loaded(plan.dataset), target, named=True, neighbor=changed_data(plan))
     if _is_run(path):
         plan = store.read_plan(path)
         result = store.read_result(path, store.inspect(path, plan).heads[-1])
         data = loaded(plan.dataset, **plan.loading)
-        return subject_of(plan, data, path.name, result)
+        subject = subject_of(plan, data, path.name, result, neighbor=changed_data(plan))
+        return replace(subject, on_nodes=store.exists(path / JOURNAL))
     if path.suffix == ".toml":
-        (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)
-        return subject_of(plan, loaded(plan.dataset, **plan.loading), path.name)
+        with own_code.may_import():
+            (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)
+        data = loaded(plan.dataset, **plan.loading)
+        return subject_of(plan, data, path.name, neighbor=changed_data(plan))
     pick("audit", target, METHODS)
     raise BadInput(f"{quoted(target)}: must be a method, a plan file that ends in .toml, or a run folder")
 

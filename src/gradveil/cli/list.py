@@ -35,5 +35,8 @@ def listing(kind: str) -> dict[str, str]:
             return {name: entry.meaning for name, entry in TABLES.items()} | NOT_OF_THE_PAPER
         case "threats":
             return {name: f"an adversary who {sees}" for name, sees in names.THREATS.items()}
+        case "attacks":
+            needs = {name: f"{meaning}; needs --server malicious" for name, meaning in names.MALICIOUS.items()}
+            return names.ATTACKS | names.INFERENCES | needs
         case _:
-            return {"methods": names.METHODS, "attacks": names.ATTACKS | names.INFERENCES, "decays": names.DECAYS}[kind]
+            return {"methods": names.METHODS, "decays": names.DECAYS}[kind]

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from gradveil.accounting.accountant import is_presumption
 from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
-from gradveil.accounting.threats import is_presumption
 from gradveil.calibration.query import Query
 from gradveil.calibration.solver import MOST_ROUNDS, Target, curve, solve_decay, solve_rounds, solve_sigma
 from gradveil.cli.account_steps import check

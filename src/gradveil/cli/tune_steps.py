@@ -1,25 +1,23 @@
 """What `gradveil tune` does: try settings, show what was found, and write it as a plan."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import tomli_w
 import typer
 
 from gradveil import codec
 from gradveil.calibration.candidates import settings_of
-from gradveil.calibration.trial_records import TrialRecord, records_path
-from gradveil.calibration.tuning import TunedPlan, Tuning, tune
-from gradveil.calibration.tuning_data import tuning_data
+from gradveil.calibration.trial_records import TrialRecord
+from gradveil.calibration.tuned_file import Search, tune_into_file
+from gradveil.calibration.tuning import TunedPlan
 from gradveil.cli.guarantee_output import show_guarantees
 from gradveil.cli.loading import load
-from gradveil.cli.output import doing, emit_json, say, table
+from gradveil.cli.output import emit_json, say, table
 from gradveil.cli.tune_request import TuneRequest
 from gradveil.data.dataset import Dataset
-from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
-from gradveil.runs import store
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.runs.resolving import resolved
@@ -28,11 +26,12 @@ from gradveil.runs.shorthand import divided
 
 def execute(request: TuneRequest) -> None:
     """Tune, write the plan, and say what it rests on."""
-    asked = _asked(request)
-    done = tune(asked)
-    _write(request, done.plan)
-    forecast = _forecast(done.plan, asked.dataset)
-    shown = () if asked.hidden else done.done
+    find = partial(load, data_dir=request.data_dir)
+    plan = _started(request, find)
+    dataset = find(plan.dataset, **plan.loading)
+    done = tune_into_file(plan, dataset, _search(request, find))
+    forecast = _forecast(done.plan, dataset)
+    shown = () if done.hidden else done.done
     if request.as_json:
         return emit_json(_answer(request, done, shown, forecast))
     if shown:
@@ -42,37 +41,27 @@ def execute(request: TuneRequest) -> None:
     say(f"train it with: gradveil run {request.out}")
 
 
-def _asked(request: TuneRequest) -> Tuning:
+def _started(request: TuneRequest, find: Callable[..., Dataset]) -> Plan:
+    """Return the plan that the grid is laid around."""
     fields = {
         "dataset": request.dataset, "method": request.method, "target": request.target, "schema": request.schema,
         "threat_model": request.threat_model, "delta": request.delta, "clients": request.clients,
         "noise_source": request.noise_source, "seed": request.seed,
     }  # fmt: skip
     settings, tweaks = divided({name: value for name, value in fields.items() if value is not None})
-    find = partial(load, data_dir=request.data_dir)
     (plan,) = resolved({}, settings, tweaks, find, request.target_epsilon)
-    dataset, records = find(plan.dataset, **plan.loading), records_path(request.out)
-    if store.exists(request.out) and not store.exists(records):
-        raise BadInput(f"out = {str(request.out)!r}: is there already; name a new file")
-    with doing("making the data to try settings on"):
-        data = tuning_data(request.on, dataset, request.seed, find)
-    return Tuning(
-        plan=plan,
-        dataset=dataset,
+    return plan
+
+
+def _search(request: TuneRequest, find: Callable[..., Dataset]) -> Search:
+    return Search(
+        out=request.out,
+        load=find,
         on=request.on,
-        data=data,
         trials=request.trials,
         target_epsilon=request.target_epsilon,
-        records=records,
-        folder=request.out.with_name(f"{request.out.stem}.trials"),
         progress=lambda note: typer.echo(note, err=True),
     )
-
-
-def _write(request: TuneRequest, plan: Plan) -> None:
-    found = "" if plan.tuned is None else plan.tuned.found
-    text = f"# Written by gradveil tune. {found}.\n\n{tomli_w.dumps(codec.encode(plan))}"
-    store.write(request.out, text.encode())
 
 
 def _forecast(plan: Plan, dataset: Dataset) -> list[GuaranteeRecord]:

@@ -117,13 +117,18 @@ def moments(x: Array) -> tuple[Array, Array]:
     return mean, np.where(deviation > 0, deviation, 1.0)
 
 
-def cancer() -> Dataset:
-    """Return scikit-learn's 569 x 30 measurements, 426 rows to train on and 143 to test on."""
+def cancer(outlier: float = 1.0) -> Dataset:
+    """Return scikit-learn's 569 x 30 measurements, 426 rows to train on and 143 to test on.
+
+    outlier: by what the numbers of the first training row are multiplied, for audits.
+    """
     from sklearn.datasets import load_breast_cancer
 
     raw = load_breast_cancer()
     train, test = quarter(raw.target)
-    x = standardize(raw.data, train)
+    measured = raw.data.copy()
+    measured[train[0]] *= outlier
+    x = standardize(measured, train)
     classes = tuple(str(name) for name in raw.target_names)
     splits = part(x, raw.target, train), part(x, raw.target, test)
     features = tuple(Feature(str(name), i, i + 1) for i, name in enumerate(raw.feature_names))

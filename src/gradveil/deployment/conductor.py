@@ -13,7 +13,7 @@ from gradveil import codec
 from gradveil.data.dataset import Dataset
 from gradveil.data.sampling import CohortSampling
 from gradveil.data.sources import load
-from gradveil.deployment.journal import Journal
+from gradveil.deployment.journal import JOURNAL, Journal
 from gradveil.engines.flower.flower_engine import Flower, Roster
 from gradveil.engines.flower.processes import owner_only
 from gradveil.errors import BadInput, RunFailed
@@ -27,7 +27,7 @@ from gradveil.runs import runner, store
 from gradveil.runs.budget import Budget
 from gradveil.runs.runner import Run
 
-SETTINGS, STATUS, JOURNAL = "federation.json", "federation-status.json", "attempts.jsonl"
+SETTINGS, STATUS = "federation.json", "federation-status.json"
 LOG = "federation.log"
 RUNNING, DONE, FAILED = "running", "done", "failed"
 

@@ -18,6 +18,8 @@ from gradveil.runs.budget import Budget
 from gradveil.runs.run_records import RoundLine
 
 Array = np.ndarray[Any, Any]
+JOURNAL = "attempts.jsonl"
+"""The file's name in a run folder; only runs over a network have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gradveil import codec
-from gradveil.accounting.threats import Ledger, account
+from gradveil.accounting.accountant import account
+from gradveil.accounting.release import Ledger
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.deployment.policy import Policy
 from gradveil.federation import ledger as translator

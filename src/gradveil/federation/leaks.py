@@ -29,6 +29,7 @@ from gradveil.models.gradients import trained
 from gradveil.privacy.clip import NormStats
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.sanitize import cross
+from gradveil.privacy.slack import read_slots
 from gradveil.surface import Surface
 from gradveil.tree import Tree
 
@@ -56,6 +57,10 @@ class Tap:
         if self.single and self.surface is not Surface.EXAMPLE:
             raise BadInput("batch = 1: gradients of single examples are read at surface 2 only")
 
+    def shows_slots(self, spec: ClientSpec) -> bool:
+        """Whether what a clip writes beside units is read too: all of a lot's are noised together, or one unit's."""
+        return self.view != "in_memory" and (not self.single or spec.batch == 1)
+
     @staticmethod
     def at(plan: Plan, surface: Surface, view: str) -> "Tap":
         """Return the most detailed tap that a plan allows: single examples, unless only a noised sum is released."""
@@ -72,7 +77,7 @@ class Read(NamedTuple):
     """A reading in the units of a gradient (an update is divided by -lr L), and the rows of its examples.
 
     std: the noise on it, a tree that broadcasts to `gradient`; NaN where S is private. rows: indices into the pool of
-    examples, for scoring only.
+    examples, for scoring only. slots: what the clip wrote beside the units, noised alike; () if it writes nothing.
     """
 
     params: Tree
@@ -80,6 +85,7 @@ class Read(NamedTuple):
     gradient: Tree
     std: Tree
     rows: Host
+    slots: Tree = ()
 
 
 def as_gradient(update: Tree, learning_rate: float, steps: int) -> Tree:
@@ -95,11 +101,11 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
     task, data = gradient_task(plan, state, round_key(state, roots)), client_data(population, number)
     spec = ClientSpec.of(plan)
     if tap.surface is Surface.EXAMPLE:
-        params, gradient, rows = _at_example(spec, task, data, step, tap)
+        params, gradient, rows, slots = _at_example(spec, task, data, step, tap)
     else:
-        params, gradient, rows = _at_update(spec, task, data, tap)
+        params, gradient, rows, slots = _at_update(spec, task, data, tap)
     std = noise(plan, int(task.t), tap, trained(plan.model, params), state.clip_state, step)
-    return Read(params, state.clip_state, gradient, std, rows)
+    return Read(params, state.clip_state, gradient, std, rows, slots)
 
 
 def round_key(state: State, roots: Keys) -> Key:
@@ -126,8 +132,8 @@ def client_data(population: Population, number: int) -> ClientData:
 
 _train = partial(jax.jit, static_argnums=0)(client.train)
 _step = partial(jax.jit, static_argnums=0)(client.step)
-_Look = tuple[Tree, Tree, Host]
-"""The parameters, the gradient read there, and the rows of its examples."""
+_Look = tuple[Tree, Tree, Host, Tree]
+"""The parameters, the gradient read there, the rows of its examples, and the slots beside it."""
 
 
 def _at_example(spec: ClientSpec, task: RoundTask, data: ClientData, step: int, tap: Tap) -> _Look:
@@ -137,27 +143,31 @@ def _at_example(spec: ClientSpec, task: RoundTask, data: ClientData, step: int, 
     crossing = client.observed(spec, task, data, before.params, jnp.asarray(step))
     rows = _rows(spec, task, data, step)
     lot = crossing.observed.raw if tap.view == "in_memory" else crossing.observed.released
+    slots = read_slots(spec.method(task).clip, crossing.statistics, task.clip_state) if tap.shows_slots(spec) else ()
     if tap.single:
-        return before.params, jax.tree.map(lambda a: a[0], lot), rows[:1]
+        return before.params, jax.tree.map(lambda a: a[0], lot), rows[:1], slots
     if tap.view == "released":
-        return before.params, crossing.used, rows
-    return before.params, jax.tree.map(lambda a: jnp.sum(a[: len(rows)], axis=0) / spec.batch, lot), rows
+        return before.params, crossing.used, rows, slots
+    return before.params, jax.tree.map(lambda a: jnp.sum(a[: len(rows)], axis=0) / spec.batch, lot), rows, slots
 
 
-def sent(spec: ClientSpec, task: RoundTask, data: ClientData) -> tuple[Tree, Host]:
-    """Return the update that a client sends, and the rows of its examples in the order of their use."""
+def sent(spec: ClientSpec, task: RoundTask, data: ClientData) -> tuple[Tree, Host, Tree]:
+    """Return the update that a client sends, the rows of its examples in the order of their use, and its slots."""
     rows = np.concatenate([_rows(spec, task, data, step) for step in range(spec.steps)])
-    return _train(spec, task, data).update, rows
+    report = _train(spec, task, data)
+    return report.update, rows, read_slots(spec.method(task).clip, report.statistics, task.clip_state)
 
 
 def _at_update(spec: ClientSpec, task: RoundTask, data: ClientData, tap: Tap) -> _Look:
-    update, rows = sent(spec, task, data)
+    update, rows, slots = sent(spec, task, data)
     if tap.surface is Surface.SERVER and tap.view == "released":
         # The paper noises every update as it arrives: a lot of one, noised by sigma S.
         method, key = spec.method(task), keys.named(task.key, "server", data.client)
         lot = tree.lot_of_one(update)
-        update = cross(Surface.SERVER, method, lot, jnp.ones(1), 1, task.sigmas[0], task.clip_state, key).used
-    return task.params, as_gradient(update, float(task.learning_rate), spec.steps), rows
+        crossing = cross(Surface.SERVER, method, lot, jnp.ones(1), 1, task.sigmas[0], task.clip_state, key)
+        update = crossing.used
+        slots = read_slots(method.clip, crossing.statistics, task.clip_state) if method.acts(Surface.SERVER) else slots
+    return task.params, as_gradient(update, float(task.learning_rate), spec.steps), rows, slots
 
 
 def _rows(spec: ClientSpec, task: RoundTask, data: ClientData, step: int) -> Host:

@@ -13,7 +13,8 @@ from gradveil.federation.leaks import AGGREGATE, as_gradient
 from gradveil.federation.replay import Replay
 from gradveil.models.gradients import batch_gradient, joined, per_example_gradients, trained
 from gradveil.privacy.method import TracedMethod, combine
-from gradveil.privacy.sanitize import cross
+from gradveil.privacy.sanitize import Crossing, cross
+from gradveil.privacy.slack import read_slots
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
@@ -27,8 +28,10 @@ class Redraw:
 
     replay: Replay
 
-    def __call__(self, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array, key: Array) -> Tree:
-        """Return the reading under the noise sigmas [L] of its round, in the units of a gradient."""
+    def __call__(
+        self, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array, key: Array
+    ) -> tuple[Tree, Tree]:
+        """Return the reading under the noise sigmas [L] of its round, in the units of a gradient, and its slots."""
         spec, tap = self.replay.spec, self.replay.tap
         method = combine(spec.static, self.replay.dynamic)
         own = sigmas / jnp.sqrt(spec.honest) if method.share else sigmas
@@ -37,38 +40,46 @@ class Redraw:
         clients = spec.honest if tap.view == AGGREGATE else 1
         keys = jax.random.split(key, clients + 1)
         held = (self.replay.by_client(x, clients), self.replay.by_client(y, clients), keys[1:])
-        lot = jax.lax.map(lambda one: self._update(method, params, clip_state, own, *one), held)
-        update = jax.tree.map(lambda a: a[0], lot)
+        lot, slots = jax.lax.map(lambda one: self._update(method, params, clip_state, own, *one), held)
+        update, beside = jax.tree.map(lambda a: a[0], lot), jax.tree.map(lambda a: jnp.mean(a, axis=0), slots)
         if tap.surface is Surface.SERVER and tap.view != "arriving":
             mask, sigma = jnp.ones(clients), sigmas[0]
-            update = cross(Surface.SERVER, method, lot, mask, clients, sigma, clip_state, keys[0]).used
-        return as_gradient(update, self.replay.learning_rate, spec.steps)
+            crossing = cross(Surface.SERVER, method, lot, mask, clients, sigma, clip_state, keys[0])
+            update = crossing.used
+            if method.acts(Surface.SERVER):
+                beside = read_slots(method.clip, crossing.statistics, clip_state)
+        return as_gradient(update, self.replay.learning_rate, spec.steps), beside
 
     def _update(
         self, method: TracedMethod, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array, key: Array
-    ) -> Tree:
-        """Return the update that a client sends after L noised steps."""
+    ) -> tuple[Tree, Tree]:
+        """Return the update that a client sends after L noised steps, and the mean of their slots."""
         spec, start = self.replay.spec, trained(self.replay.spec.model, params)
         lots = jax.tree.map(lambda a: a.reshape(spec.steps, a.shape[0] // spec.steps, *a.shape[1:]), (x, y))
         in_steps, at_end = jax.random.split(key)
 
-        def step(at: Tree, given: tuple[Array, tuple[Array, Array], Array]) -> tuple[Tree, None]:
+        def step(at: Tree, given: tuple[Array, tuple[Array, Array], Array]) -> tuple[Tree, Tree]:
             sigma, lot, own = given
-            gradient = self._gradient(method, joined(spec.model, params, at), clip_state, sigma, *lot, own)
-            return tree.add_scaled(at, gradient, -self.replay.learning_rate), None
+            gradient, slots = self._gradient(method, joined(spec.model, params, at), clip_state, sigma, *lot, own)
+            return tree.add_scaled(at, gradient, -self.replay.learning_rate), slots
 
-        after, _ = jax.lax.scan(step, start, (sigmas, lots, jax.random.split(in_steps, spec.steps)))
+        after, slots = jax.lax.scan(step, start, (sigmas, lots, jax.random.split(in_steps, spec.steps)))
         update = tree.lot_of_one(tree.subtract(after, start))
-        return cross(Surface.UPDATE, method, update, jnp.ones(1), 1, sigmas[0], clip_state, at_end).used
+        crossing = cross(Surface.UPDATE, method, update, jnp.ones(1), 1, sigmas[0], clip_state, at_end)
+        if method.acts(Surface.UPDATE):
+            return crossing.used, read_slots(method.clip, crossing.statistics, clip_state)
+        return crossing.used, jax.tree.map(lambda a: jnp.mean(a, axis=0), slots)
 
     def _gradient(
         self, method: TracedMethod, params: Tree, clip_state: Tree, sigma: Array, x: Array, y: Array, key: Array
-    ) -> Tree:
-        """Return what one batch releases at the example surface."""
+    ) -> tuple[Tree, Tree]:
+        """Return what one batch releases at the example surface, and the slots beside it."""
         spec, tap = self.replay.spec, self.replay.tap
         expected = 1 if tap.single else spec.batch
         mask, labels = jnp.where(y < 0, 0.0, 1.0), jnp.maximum(y, 0)
         if tap.view == "in_memory" or not method.acts(Surface.EXAMPLE):
-            return batch_gradient(spec.model, params, x, labels, mask / expected)
+            return batch_gradient(spec.model, params, x, labels, mask / expected), ()
         lot = per_example_gradients(spec.model, params, x, labels)
-        return cross(Surface.EXAMPLE, method, lot, mask, expected, sigma, clip_state, key).used
+        crossing: Crossing = cross(Surface.EXAMPLE, method, lot, mask, expected, sigma, clip_state, key)
+        seen = tap.surface is not Surface.EXAMPLE or tap.shows_slots(spec)
+        return crossing.used, read_slots(method.clip, crossing.statistics, clip_state) if seen else ()

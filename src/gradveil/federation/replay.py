@@ -64,15 +64,21 @@ class Replay:
         """
         clients = self.spec.honest
 
-        def of_client(held: tuple[Array, Array]) -> tuple[Tree, Tree]:
+        def of_client(held: tuple[Array, Array]) -> tuple[Tree, Tree, Tree, Tree]:
             own = self._update(method, params, clip_state, sigmas, *held)
-            return own.mean, own.variance
+            return own.mean, own.variance, own.slots, jax.tree.map(jnp.square, own.slots_std)
 
-        means, variances = jax.lax.map(of_client, (self.by_client(x, clients), self.by_client(y, clients)))
+        means, variances, slots, their_variances = jax.lax.map(
+            of_client, (self.by_client(x, clients), self.by_client(y, clients))
+        )
         if method.acts(Surface.SERVER):
             return release_law(method, means, jnp.ones(clients), clients, sigmas[0], clip_state)
-        std = jax.tree.map(lambda v: jnp.sqrt(jnp.sum(v, axis=0)) / clients, variances)
-        return ReleaseLaw(jax.tree.map(lambda m: jnp.mean(m, axis=0), means), None, None, std)
+        std, slots_std = (
+            jax.tree.map(lambda v: jnp.sqrt(jnp.sum(v, axis=0)) / clients, part)
+            for part in (variances, their_variances)
+        )
+        mean, beside = (jax.tree.map(lambda m: jnp.mean(m, axis=0), part) for part in (means, slots))
+        return ReleaseLaw(mean, None, None, std, beside, slots_std)
 
     def by_client(self, a: Array, clients: int) -> Array:
         """Return what each client holds, [L H B, ...] step by step -> [H, L B, ...].
@@ -93,14 +99,17 @@ class Replay:
         steps, start = self.spec.steps, trained(self.spec.model, params)
         lots = jax.tree.map(lambda a: a.reshape(steps, a.shape[0] // steps, *a.shape[1:]), (x, y))
 
-        def step(at: Tree, given: tuple[Array, tuple[Array, Array]]) -> tuple[Tree, Tree]:
+        def step(at: Tree, given: tuple[Array, tuple[Array, Array]]) -> tuple[Tree, tuple[Tree, Tree, Tree]]:
             sigma, lot = given
             one = self._batch(method, joined(self.spec.model, params, at), clip_state, sigma, *lot, self.spec.batch)
-            return tree.add_scaled(at, one.mean, -self.learning_rate), jax.tree.map(jnp.square, one.std)
+            squares = (jax.tree.map(jnp.square, part) for part in (one.std, one.slots_std))
+            return tree.add_scaled(at, one.mean, -self.learning_rate), (*squares, one.slots)
 
-        after, variances = jax.lax.scan(step, start, (sigmas, lots))
+        after, (variances, their_variances, slots) = jax.lax.scan(step, start, (sigmas, lots))
         std = jax.tree.map(lambda v: self.learning_rate * jnp.sqrt(jnp.sum(v, axis=0)), variances)
-        update = ReleaseLaw(tree.subtract(after, start), None, None, std)
+        slots_std = jax.tree.map(lambda v: jnp.sqrt(jnp.sum(v, axis=0)) / steps, their_variances)
+        beside = jax.tree.map(lambda a: jnp.mean(a, axis=0), slots)
+        update = ReleaseLaw(tree.subtract(after, start), None, None, std, beside, slots_std)
         return _through(Surface.UPDATE, method, update, sigmas[0], clip_state)
 
     def _example(
@@ -109,6 +118,8 @@ class Replay:
         """Return the law at the example surface, of one example or of a batch."""
         expected = 1 if self.tap.single else self.spec.batch
         found = self._batch(method, params, clip_state, sigma, x, y, expected, self.tap.view == "in_memory")
+        if not self.tap.shows_slots(self.spec):
+            found = found._replace(slots=(), slots_std=())
         if self.tap.single and self.spec.batch != 1 and method.sensitivity.data_dependent:
             # S follows the other examples of the batch too, of which this adversary knows nothing.
             return found._replace(std=jax.tree.map(lambda s: s * jnp.nan, found.std))
@@ -134,7 +145,8 @@ class Replay:
     def _as_gradient(self, update: ReleaseLaw) -> ReleaseLaw:
         rate, steps = self.learning_rate, self.spec.steps
         value, absent = (as_gradient(part, rate, steps) for part in (update.value, update.absent))
-        return ReleaseLaw(value, absent, update.share, jax.tree.map(lambda s: s / (rate * steps), update.std))
+        std = jax.tree.map(lambda s: s / (rate * steps), update.std)
+        return update._replace(value=value, absent=absent, std=std)
 
 
 def _certain(gradient: Tree) -> ReleaseLaw:

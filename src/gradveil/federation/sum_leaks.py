@@ -17,6 +17,7 @@ from gradveil.federation.server import State
 from gradveil.keys import Key
 from gradveil.models.gradients import trained
 from gradveil.privacy.sanitize import cross
+from gradveil.privacy.slack import read_slots
 from gradveil.surface import Surface
 
 Host = np.ndarray[Any, Any]
@@ -46,11 +47,15 @@ def read_sum(plan: Plan, population: Population, state: State, key: Key, cohort:
     refuse_unless_fixed(plan)
     task, spec = gradient_task(plan, state, key), ClientSpec.of(plan)
     honest = [int(number) for number in cohort[: plan.honest]]
-    updates, rows = zip(*(sent(spec, task, client_data(population, number)) for number in honest), strict=True)
+    updates, rows, slots = zip(*(sent(spec, task, client_data(population, number)) for number in honest), strict=True)
     lot = jax.tree.map(lambda *each: jnp.stack(each), *updates)
     method, at_server = spec.method(task), keys.named(task.key, "server")
     mask = jnp.ones(len(honest))
-    mean = cross(Surface.SERVER, method, lot, mask, len(honest), task.sigmas[0], task.clip_state, at_server).used
+    crossing = cross(Surface.SERVER, method, lot, mask, len(honest), task.sigmas[0], task.clip_state, at_server)
+    beside = jax.tree.map(lambda *each: jnp.mean(jnp.stack(each), axis=0), *slots)
+    if method.acts(Surface.SERVER):
+        beside = read_slots(method.clip, crossing.statistics, task.clip_state)
     std = noise(plan, int(task.t), SUM, trained(plan.model, task.params), state.clip_state)
     in_steps = np.stack(rows).reshape(len(honest), spec.steps, -1).swapaxes(0, 1).ravel()
-    return Read(task.params, state.clip_state, as_gradient(mean, plan.learning_rate, spec.steps), std, in_steps)
+    gradient = as_gradient(crossing.used, plan.learning_rate, spec.steps)
+    return Read(task.params, state.clip_state, gradient, std, in_steps, beside)

@@ -51,7 +51,14 @@ def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
     """Read one client, as often as the scene says; returns what the adversary holds, and the truth."""
     reads = [scene.read(client, r) for r in range(scene.readings)]
     readings = tuple(
-        Reading(read.params, _on_host(read.clip_state), _on_host(read.gradient), _on_host(read.std), scene.sigmas(r))
+        Reading(
+            params=read.params,
+            clip_state=_on_host(read.clip_state),
+            gradient=_on_host(read.gradient),
+            std=_on_host(read.std),
+            sigmas=scene.sigmas(r),
+            slots=_on_host(read.slots),
+        )
         for r, read in enumerate(reads)
     )
     x, y = (part[reads[0].rows] for part in (scene.dataset.train.x, scene.dataset.train.y))
@@ -146,10 +153,12 @@ def attack(
     done: Callable[[int], None] = lambda victim: None,
     identify: bool = True,
     cores: int | None = None,
+    told_apart: Callable[[int], None] = lambda victim: None,
 ) -> Outcome:
     """Attack some victims of a scene, on as many cores as given or on all, and judge what came out.
 
     identify: also try every rule for labels and candidate identification, which read the same leaks on their own.
+    done, told_apart: called after the attack on each victim, and after its identification.
     """
     began = time.perf_counter()
     public = public_half(scene.dataset)
@@ -161,7 +170,7 @@ def attack(
     found = summary(verdicts) | {"per_victim": tuple(verdicts)}
     told = _membership(scene, attack, caught, truths, seed, done) if isinstance(attack, Membership) else None
     identify = identify and not infers
-    candidates = identification(caught, truths, seed) if identify else ()
+    candidates = identification(caught, truths, seed, told_apart) if identify else ()
     near = not infers and finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
     judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near, found["not_fitted"], told)
     record = AttackRecord(

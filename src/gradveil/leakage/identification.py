@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import binomtest
@@ -17,8 +18,13 @@ EFFORT = 5000
 """Most examples that are replayed to identify the records of one victim among n; beyond it places are left out."""
 
 
-def identification(caught: list[Leak], truths: list[Truth], seed: int) -> tuple[CandidateRecord, ...]:
-    """Give, for each number of candidates, how often the true record was picked, beside chance, optimum and bound."""
+def identification(
+    caught: list[Leak], truths: list[Truth], seed: int, done: Callable[[int], None] = lambda victim: None
+) -> tuple[CandidateRecord, ...]:
+    """Give, for each number of candidates, how often the true record was picked, beside chance, optimum and bound.
+
+    `done` is called after each victim: its lineups can take longer than the attack that they stand beside.
+    """
     first, random = caught[0], np.random.default_rng([seed, 0x69646E74])
     effort = max(len(truth.y) for truth in truths)
     places = {n: EFFORT // (n * effort) for n in CANDIDATES if n - 1 <= len(first.public.x) and n * effort <= EFFORT}
@@ -26,11 +32,12 @@ def identification(caught: list[Leak], truths: list[Truth], seed: int) -> tuple[
     if not places or varying:  # batches of varying size in several steps cannot be told apart by their number alone
         return ()
     trials: dict[int, list[Trial]] = defaultdict(list)
-    for leak, truth in zip(caught, truths, strict=True):
+    for victim, (leak, truth) in enumerate(zip(caught, truths, strict=True)):
         for position in range(len(truth.y)):
             sizes = [n for n, most in places.items() if position < most]
             for n, trial in lineup(leak, truth, position, sizes, random).items() if sizes else ():
                 trials[n].append(trial)
+        done(victim)
     return tuple(_record(first, n, trials[n]) for n in places)
 
 

@@ -13,7 +13,7 @@ from gradveil import keys
 from gradveil.data.dataset import Dataset
 from gradveil.data.sampling import FixedPass, Whole
 from gradveil.engines.cache import keep_compiled_programs
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, quoted
 from gradveil.federation import leaks, server
 from gradveil.federation.engine import Population
 from gradveil.federation.leaks import AGGREGATE, MODEL, Read, Tap
@@ -253,3 +253,12 @@ def _state(path: Path, t: int, start: State, history: store.History) -> State:
     if state.round != t:
         raise BadInput(f"{str(path)!r}: holds the state after round {state.round}, not after round {t}")
     return state
+
+
+def round_numbers(given: Any) -> tuple[int, ...] | None:
+    """Return the rounds that the user named, each once and ascending."""
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple | range | np.ndarray) or not np.ndim(given) or not len(given):
+        raise BadInput(f"rounds = {quoted(given)}: must be a list of round numbers, such as (0, 1)")
+    return tuple(sorted({whole("rounds", one, 0) for one in given}))

@@ -9,6 +9,7 @@ from gradveil import tree
 from gradveil.privacy.clip import NormStats
 from gradveil.privacy.method import TracedMethod
 from gradveil.privacy.prune import Keep
+from gradveil.privacy.slack import slots_of
 from gradveil.tree import Array, Tree
 
 
@@ -16,12 +17,16 @@ class ReleaseLaw(NamedTuple):
     """Coordinate i is value_i with probability share_i, else absent_i; on it lies noise N(0, std_i^2).
 
     Trees of one shape, but that std broadcasts to it; absent and share are None where every coordinate is shared.
+    slots: the mean of what the clip writes beside each unit, a tree without leaves if it writes none, with noise
+    N(0, slots_std^2).
     """
 
     value: Tree
     absent: Tree | None
     share: Tree | None
     std: Tree
+    slots: Tree = ()
+    slots_std: Tree = ()
 
     @property
     def mean(self) -> Tree:
@@ -59,20 +64,24 @@ def release_law(
     scales = method.clip.scales(norms, state) * mask[:, None]
     weights = scales / expected
     after = jnp.where(scales > 0, norms, 0.0) * scales
+    slots = tree.summed(slots_of(method.clip, norms, state), mask / expected)
     if shares is None:
         mean = tree.weighted_sum(weights, inside)
         std = _noise(method, NormStats(norms, after, tree.norms(mean), mask), expected, sigma, state)
-        return ReleaseLaw(method.clip.inverse(mean, state), None, None, _mapped(method, _level(mean, std), state))
+        spread = _mapped(method, _level(mean, std), state)
+        return ReleaseLaw(method.clip.inverse(mean, state), None, None, spread, slots, _level(slots, std))
     if mask.shape[0] == 1:
         std = _noise(method, NormStats(norms, after, weights[0] * norms[0], mask), expected, sigma, state)
         value, absent = (method.clip.inverse(tree.weighted_sum(weights, part), state) for part in (inside, outside))
         share = jax.tree.map(lambda p: p[0], shares)
-        return ReleaseLaw(value, absent, share, _mapped(method, _level(value, std), state))
+        spread = _mapped(method, _level(value, std), state)
+        return ReleaseLaw(value, absent, share, spread, slots, _level(slots, std))
     mean = tree.weighted_sum(weights, jax.tree.map(lambda v, a, p: p * v + (1 - p) * a, inside, outside, shares))
     std = _noise(method, NormStats(norms, after, tree.norms(mean), mask), expected, sigma, state)
     chance = jax.tree.map(lambda v, a, p: p * (1 - p) * jnp.square(v - a), inside, outside, shares)
     spread = jax.tree.map(lambda v: jnp.sqrt(std**2 + v), tree.weighted_sum(jnp.square(weights), chance))
-    return ReleaseLaw(method.clip.inverse(mean, state), None, None, _mapped(method, spread, state))
+    spread = _mapped(method, spread, state)
+    return ReleaseLaw(method.clip.inverse(mean, state), None, None, spread, slots, _level(slots, std))
 
 
 def _root_mean_square(present: Array, absent: Array, share: Array) -> Array:

@@ -7,6 +7,7 @@ is then part of the one noised sum, and neither a count nor an epsilon of its ow
 from dataclasses import dataclass
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 
 from gradveil.errors import BadInput
@@ -108,6 +109,14 @@ class Slack:
     def _bounded(self, norms: Array) -> Array:
         """Return the norms that C bounds: [n, 1] jointly, or [n, M] of each layer."""
         return norms if self.per_layer else joint_norms(norms)
+
+
+def read_slots(clip: Clip, statistics: Tree, state: Tree) -> Tree:
+    """Return the noised mean of the slots [1 or M, K] from the statistics of some crossings; () if there are none."""
+    if not isinstance(clip, Slack) or not jax.tree.leaves(statistics):
+        return ()
+    noised, _, count = statistics
+    return noised * clip.bound(state) / jnp.maximum(count, 1.0)
 
 
 def slots_of(clip: Clip, norms: Array, state: Tree) -> Tree:

@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gradveil.leakage.attack_record import AttackRecord
+from gradveil.leakage.membership_record import MembershipRecord
 from gradveil.privacy.method import Method
 from gradveil.reports import words
 from gradveil.reports.evidence import WHERE, Evidence
@@ -152,6 +153,29 @@ def _attack(record: AttackRecord) -> dict[str, Any]:
                 "bound": c.bound,
             }
             for c in record.candidates
+        ],
+        "membership": None if record.membership is None else _membership(record.membership),
+    }
+
+
+def _membership(told: MembershipRecord) -> dict[str, Any]:
+    return {
+        "reads": told.reads,
+        "members": told.members,
+        "others": told.others,
+        "auc": told.auc,
+        "auc_interval": list(told.auc_ci),
+        "guarantee": told.guarantee,
+        "in_words": words.membership(told),
+        "rates": [
+            {
+                "fpr": rate.fpr,
+                "told": rate.hits,
+                "tpr": rate.tpr,
+                "tpr_interval": None if rate.tpr_ci is None else list(rate.tpr_ci),
+                "allowed": rate.bound,
+            }
+            for rate in told.rates
         ],
     }
 

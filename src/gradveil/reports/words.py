@@ -4,7 +4,7 @@ import math
 
 from gradveil.data.dataset import UNCOVERED
 from gradveil.leakage.attack_record import AttackRecord
-from gradveil.leakage.membership_record import MembershipRecord
+from gradveil.leakage.membership_record import MembershipRecord, RateRecord
 from gradveil.reports.evidence import WHERE, Evidence
 from gradveil.runs.epsilon_records import GuaranteeRecord
 
@@ -108,9 +108,20 @@ def outcome(record: AttackRecord) -> str:
 def membership(told: MembershipRecord) -> str:
     """Say in a clause how members were told from others."""
     low, high = told.auc_ci
-    return (
-        f"membership ({told.reads}), {told.members} members: AUC {told.auc:.3f} ({low:.3f} to {high:.3f}; chance 0.5)"
+    area = f"AUC {told.auc:.3f} ({low:.3f} to {high:.3f}; chance 0.5)"
+    return "; ".join(
+        [f"membership ({told.reads}), {told.members} members: {area}", *(_told(told, r) for r in told.rates)]
     )
+
+
+def _told(told: MembershipRecord, rate: RateRecord) -> str:
+    """Say how many members were told at one rate of false alarms, and how many the guarantee allows."""
+    at = f"at FPR {100 * rate.fpr:g} %"
+    if rate.hits is None or rate.tpr_ci is None:
+        return f"{at} not known, since that takes {rate.needed} others and there were {told.calibration}"
+    allowed = "nothing bounds it" if rate.bound is None else f"at most {100 * rate.bound:.3g} % allowed"
+    low, high = (100 * end for end in rate.tpr_ci)
+    return f"{at} {rate.hits} of {told.members} told ({low:.3g} to {high:.3g} %; {allowed})"
 
 
 BADGES = {

@@ -21,6 +21,11 @@ GENERATED = (
     "generation overwrites it."
 )
 
+AUDITED = (
+    "Whether the epsilon that a method claims is true: [audit.md](audit.md#every-method-on-digits) has a measured "
+    "lower bound beside each."
+)
+
 
 def markdown(title: str, filled: Sequence[FilledCell], notes: Sequence[str]) -> str:
     """Return a table as GitHub Markdown, and below it the counts, the notes, and what its cells rest on."""
@@ -65,6 +70,7 @@ def results(sections: Sequence[Section], facts: dict[str, str], title: str = "Re
     parts = [
         f"# {title}",
         GENERATED,
+        AUDITED,
         _list("", (f"{key}: {value}" for key, value in facts.items())),
         f"All tables together, {_counted([cell for section in sections for cell in section.cells])}",
         *_summary(sections),

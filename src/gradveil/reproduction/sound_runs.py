@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gradveil import codec
-from gradveil.accounting.threats import account
+from gradveil.accounting.accountant import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.calibration.plan_noise import meet
 from gradveil.data.dataset import Dataset

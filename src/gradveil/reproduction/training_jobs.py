@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from gradveil import codec, keys
-from gradveil.accounting.threats import account
+from gradveil.accounting.accountant import account
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.data.dataset import Dataset
 from gradveil.federation import server

@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 
 from gradveil import codec
+from gradveil.accounting.accountant import account, guarantees, is_presumption, presumed
 from gradveil.accounting.as_paper import LABEL, as_the_paper_accounts
 from gradveil.accounting.caveats import CENTRAL_IS_NO_TARGET
 from gradveil.accounting.guarantee import Guarantee
-from gradveil.accounting.release import Release
-from gradveil.accounting.threats import THREATS, Ledger, account, guarantees, is_presumption, presumed
+from gradveil.accounting.release import Ledger, Release
+from gradveil.accounting.threats import THREATS
 from gradveil.accounting.tight import ADD_REMOVE
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput

@@ -104,22 +104,32 @@ def preset_for(
     )
 
 
-def fitted(method: Method, dataset: Dataset) -> Method:
+def fitted(method: Method, dataset: Dataset, epsilon: float | None = None, threat_model: str = "aggregate") -> Method:
     """Return a method with the clip and noise scale of the dataset's preset, wherever it has the usual ones."""
-    preset = preset_for(dataset, method)
+    preset = preset_for(dataset, method, epsilon, threat_model)
     usual = FED_SUM if method.name == FED_SUM.name else FED_CDP
     clip = preset.clip if method.clip == usual.clip else method.clip
     noise = Constant(preset.sigma) if method.noise == usual.noise else method.noise
     return replace(method, clip=clip, noise=noise)
 
 
-def chosen(method: Method, dataset: Dataset) -> Method:
+def chosen(
+    method: Method, dataset: Dataset, changes: dict[str, Any] | None = None, target_epsilon: float | None = None
+) -> Method:
     """Return the method to train: one of ours fits itself to the dataset, one of your own stays as it is.
 
     It makes no difference whether one of ours was named or handed over; the plan shows the clip and noise that result.
+    changes, target_epsilon: as for `resolve`, since the clip of a preset may depend on what is spent against whom.
     """
     ours = METHODS.get(method.name)
-    return fitted(method, dataset) if ours is not None and ours.value == method else method
+    if ours is None or ours.value != method:
+        return method
+    return fitted(method, dataset, target_epsilon, _against(changes or {}, target_epsilon))
+
+
+def _against(changes: dict[str, Any], target_epsilon: float | None) -> str:
+    """Return whom a preset is meant to hold against: a target is one against the server, as of a plan, unless given."""
+    return str(changes.get("threat_model", "aggregate" if target_epsilon is None else "server"))
 
 
 def _named(dataset: Dataset, changes: dict[str, Any]) -> dict[str, Any]:
@@ -141,9 +151,7 @@ def resolve(
     target_epsilon: what the noise will be scaled to, on which some presets depend; the noise itself is not changed.
     """
     changes = settle_given(Plan, adapted_in(changes))
-    against: dict[str, Any] = {} if target_epsilon is None else {"threat_model": "server"}  # as of a plan
-    against |= {key: value for key, value in changes.items() if key == "threat_model"}
-    preset = preset_for(dataset, method, target_epsilon, **against)
+    preset = preset_for(dataset, method, target_epsilon, _against(changes, target_epsilon))
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
     defaults = {
         name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__

@@ -68,9 +68,11 @@ def _path(folder: Path, t: int) -> Path:
 def _flat(read: Read) -> dict[str, Any]:
     """Return a reading as named arrays; the structure of its trees follows from the plan."""
     leaves = {part: jax.tree.leaves(getattr(read, part)) for part in _PARTS}
-    return {f"{part}_{i}": np.asarray(a) for part, all_ in leaves.items() for i, a in enumerate(all_)} | {
-        "rows": read.rows
-    }
+    return (
+        {f"{part}_{i}": np.asarray(a) for part, all_ in leaves.items() for i, a in enumerate(all_)}
+        | {"rows": read.rows}
+        | {f"slots_{i}": np.asarray(a) for i, a in enumerate(jax.tree.leaves(read.slots))}
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +89,9 @@ class Records:
         """Return the reading of a client in the r-th round."""
         arrays = self.files[r]
         parts = {part: self._tree(arrays, client, part) for part in _PARTS}
-        return Read(**parts, rows=arrays[f"{_name(self.tap)}/{client}/rows"])
+        place = f"{_name(self.tap)}/{client}"
+        # A clip writes one array of slots or none, and files of earlier versions hold none.
+        return Read(**parts, rows=arrays[f"{place}/rows"], slots=arrays.get(f"{place}/slots_0", ()))
 
     def _tree(self, arrays: dict[str, Any], client: int, part: str) -> Any:
         shape = self.shapes[part]

@@ -36,7 +36,8 @@ def resolved(
     changes = codec.decode_given(Plan, table) | settle_given(Plan, adapted_in(fields))
     data = load(name, **{key: changes[key] for key in LOADED_BY if key in changes})
     if not demonstration:
-        return [resolve(name, data, tweaks.of(_method(named["method"], data)), changes, target_epsilon)]
+        method = _method(named["method"], data, changes, target_epsilon)
+        return [resolve(name, data, tweaks.of(method), changes, target_epsilon)]
     trio = [chosen(m, data) for m in demo.METHODS]
     return [resolve(name, data, m if m.noise.silent else tweaks.of(m), changes) for m in trio]
 
@@ -47,8 +48,8 @@ SOUND = "fed-sum"
 """The method that is trained by default to a target epsilon: the most accurate of those with a sound guarantee."""
 
 
-def _method(named: Any, data: Dataset) -> Method:
+def _method(named: Any, data: Dataset, changes: dict[str, Any], target_epsilon: float | None) -> Method:
     """Return the method of a name, fitted to the dataset, or that of a plan file's table, unchanged."""
     if isinstance(named, str):
-        return chosen(method_named(named), data)
+        return chosen(method_named(named), data, changes, target_epsilon)
     return codec.decode(Method, named, "method")

@@ -10,6 +10,7 @@ from gradveil.data.sampling import SAMPLINGS, Sampling
 from gradveil.data.schema_text import read_schema
 from gradveil.data.sources import locate
 from gradveil.errors import BadInput, quoted
+from gradveil.federation.plan import Plan
 from gradveil.fields import choose, scalar
 from gradveil.methods import DECAYS, METHODS, SENSITIVITY_NAMES, decay
 from gradveil.models.networks import MODELS
@@ -190,3 +191,11 @@ def _bounded(c: float, value: Any, clip: Any) -> Clip:
     raise BadInput(
         f"clip = {value}: this method does not clip; write flat:{value} or per-layer:{value} to make it clip"
     )
+
+
+def refuse_unknown(changes: dict[str, Any]) -> None:
+    """Refuse what is neither a field of a plan nor a short name; dataset and method are no changes."""
+    known = {*Plan.__dataclass_fields__, *Tweaks.__dataclass_fields__, "lr"} - {"dataset", "method"}
+    for name in changes:
+        if name not in known:
+            raise BadInput(f"{name}: unknown setting of a plan; known are {', '.join(sorted(known))}")

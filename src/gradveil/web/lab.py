@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from gradveil.attacks.zoo import ATTACKS
+from gradveil.data.sampling import FixedPass
 from gradveil.data.sources import load
 from gradveil.engines.cache import drop_programs_if_many
 from gradveil.errors import BadInput
@@ -25,7 +26,7 @@ from gradveil.surface import Surface
 from gradveil.web.refusals import brief
 
 DATASETS = ("digits", "mnist", "cifar10", "lfw")
-METHOD_NAMES = ("non-private", "fed-cdp", "fed-alpha-cdp", "fed-sdp-client", "pruning", "dssgd")
+METHOD_NAMES = ("non-private", "fed-cdp", "fed-alpha-cdp", "fed-sum", "fed-sdp-client", "pruning", "dssgd")
 ATTACK_NAMES = ("cpl", "dlg", "map")
 FRAMES, ITERATIONS, PICTURES = 24, 150, 100
 
@@ -69,8 +70,10 @@ def answer(request: LabRequest) -> dict[str, Any]:
     method = fitted(METHODS[request.method].value, data)
     if not method.noise.silent:
         method = replace(method, noise=Constant(request.sigma))
-    plan = resolve(request.dataset, data, method, {"clients": PICTURES, "client_size": 10, "batch": 1})
-    plan = scenes.as_paper(replace(plan, model=_network(plan.model, data.shape)), Surface.EXAMPLE, 1, 1)
+    # The network reads the pictures themselves, also under a method whose own model reads features of them.
+    changes = {"clients": PICTURES, "client_size": 10, "batch": 1, "sampling": FixedPass()}
+    plan = resolve(request.dataset, data, method, changes | {"model": AttackNet(), "features": None})
+    plan = scenes.as_paper(plan, Surface.EXAMPLE, 1, 1)
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
     drop_programs_if_many()
     outcome = attack(_only(scene, request.picture), _slow(request.attack), 1, identify=False)
@@ -81,10 +84,6 @@ def _slow(name: str) -> Any:
     """Return an attack that moves in small steps, so that they can be watched: three to an iteration, not twenty."""
     chosen: Any = ATTACKS[name].value
     return replace(chosen, iterations=ITERATIONS, optimizer=replace(chosen.optimizer, inner=3, least_gain=0.0))
-
-
-def _network(model: Any, shape: tuple[int, ...]) -> Any:
-    return AttackNet() if min(shape[:2]) >= 8 else model
 
 
 def _only(scene: Any, client: int) -> Any:

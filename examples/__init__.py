@@ -1,0 +1,1 @@
+"""Adapters with which `gradveil audit --mechanism` measures other libraries."""
