@@ -156,6 +156,9 @@ def test_it_shows_itself_in_a_line_and_in_a_notebook(run):
     assert f"epsilon {model.guarantee().epsilon:.3g}" in repr(model)
     assert len(repr(model)) < 300
     assert len(repr(model.result)) < 200
+    data = gradveil.dataset("synthetic")
+    assert repr(data).startswith(f"Dataset(synthetic: {len(data.train)} to train on, {len(data.test)} to test on")
+    assert len(repr(data)) < 120
     tree = ET.fromstring(model._repr_html_().replace("<br>", "<br/>"))
     assert len(tree.find(".//polyline").get("points").split()) == model.result.rounds
     assert notebook.curve([0.5]) == ""

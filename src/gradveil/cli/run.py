@@ -73,7 +73,7 @@ def run(
         str | None,
         _federation(
             help="How a client draws batches: fixed-pass, poisson, allocation (every record in one random batch of a "
-            "pass), replacement or whole."
+            "pass), replacement, whole, or your own as MODULE:NAME."
         ),
     ] = None,
     cohort_sampling: Annotated[

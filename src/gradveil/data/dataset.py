@@ -13,7 +13,7 @@ from gradveil.data.table_schema import Schema
 __all__ = ["UNCOVERED", "Array", "Dataset", "Feature", "Split", "readable"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """Three splits and public facts.
 
@@ -54,6 +54,10 @@ class Dataset:
         (20,)
         """
         return Dataset(**in_memory.fields_of(x, y, **options))
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.train)} to train on, {len(self.test)} to test on"
+        return f"Dataset({self.name}: {sizes}, of shape {self.shape}, {len(self.classes)} classes)"
 
     @property
     def shape(self) -> tuple[int, ...]:

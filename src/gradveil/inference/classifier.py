@@ -77,7 +77,7 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(min(LARGEST_SEED, 2**31 - 1)))
             changes |= {"seed": seed, "noise_source": "seeded"}
-        plan = resolve(NAME, data, chosen(method, data), changes, self.epsilon)
+        plan = resolve(NAME, data, chosen(method, data, changes, self.epsilon), changes, self.epsilon)
         return plan if self.epsilon is None else meet(plan, data, self.epsilon)
 
     def predict_proba(self, X: Any) -> Array:
