@@ -26,10 +26,14 @@ SEEDED = {"noise_source": "seeded", "model": Mlp(hidden=(4,))}
 
 @pytest.fixture(scope="module")
 def data():
+    return _data(SIZES)
+
+
+def _data(sizes):
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(sum(SIZES.values()), 3)).astype(np.float32)
+    x = rng.normal(size=(sum(sizes.values()), 3)).astype(np.float32)
     y = (x.sum(axis=1) > 0).astype(int)
-    names = rng.permutation(np.repeat(list(SIZES), list(SIZES.values())))
+    names = rng.permutation(np.repeat(list(sizes), list(sizes.values())))
     return gradveil.Dataset.of(x, y, test=(x[:10], y[:10]), classes=("no", "yes"), clients=names)
 
 
@@ -73,7 +77,8 @@ def test_one_step_over_whole_clients_is_the_gradient_step_over_all_rows_together
         np.testing.assert_allclose(ours, theirs, atol=2e-6)
 
 
-def test_both_engines_train_the_same_round(data):
+def test_both_engines_train_the_same_round():
+    data = _data({"large": 6, "middle": 3, "small": 1})
     plan = _plan(data, rounds=1, local_steps=2)
     one, other = (_trained(plan, data, engine) for engine in (Serial, Vectorized))
     for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(other.params), strict=True):

@@ -88,10 +88,10 @@ def subject_of(
 
 
 def changed_data(plan: Plan) -> Dataset | None:
-    """Load the data of a plan with one record far from all others; None where every row is encoded by itself."""
-    if plan.schema is not None or plan.client_column is not None or plan.test is not None:
+    """Load the data of a plan with one record far from all others; None where that shows nothing."""
+    if plan.client_column is not None or plan.test is not None:
         return None
-    return load_with_outlier(plan.dataset, plan.target)
+    return load_with_outlier(plan.dataset, plan.target, plan.schema)
 
 
 def _claim(record: GuaranteeRecord, paper: float | None) -> EpsilonClaim:

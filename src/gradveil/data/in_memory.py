@@ -49,8 +49,16 @@ def fields_of(
     if schema is not None:
         raise BadInput("schema: names columns, so x must be a frame of pandas, polars or pyarrow")
     held = _pair(x, y, "x")
-    tested = None if test is None else _pair(*(test if isinstance(test, tuple | list) else (test, None)), "test")
+    tested = None if test is None else _tested(test)
     return {"name": PREFIX + name} | _of_arrays(held, tested, clients, classes)
+
+
+def _tested(test: Any) -> tuple[Array, Array]:
+    if not isinstance(test, tuple | list):
+        return _pair(test, None, "test")
+    if len(test) != 2:
+        raise BadInput("test: a pair of examples and labels is expected")
+    return _pair(test[0], test[1], "test")
 
 
 def _of_arrays(

@@ -8,17 +8,20 @@ from gradveil.data import tabular_datasets, user_csv, user_data
 from gradveil.data.class_names import number
 from gradveil.data.dataset import Dataset
 from gradveil.data.split import quarter
+from gradveil.data.table_schema import Schema
 
 FAR = 1e6
 """By what the numbers of the record are multiplied."""
 
 
-def load_with_outlier(name: str, target: str | None) -> Dataset | None:
+def load_with_outlier(name: str, target: str | None, schema: Schema | None = None) -> Dataset | None:
     """Load a dataset whose first training record is far from all others; its label, and so the split, is the same.
 
-    None where the loader reads no statistics that could be replayed: built-in datasets that public constants scale, and
-    files whose numbers are used as they are.
+    None where the loader reads no statistics that could be replayed: built-in datasets that public constants scale,
+    tables with a schema, and files whose numbers are used as they are.
     """
+    if schema is not None:
+        return None
     if name == "cancer":
         return tabular_datasets.cancer(FAR)
     path = Path(name).expanduser()

@@ -16,9 +16,9 @@ from gradveil.errors import BadInput
 from gradveil.tree import Array
 
 Host = np.ndarray[Any, Any]
-MOST_RUNGS = 12
+MOST_RUNGS = 8
 """The most batch sizes that are compiled."""
-SMALLEST_GAIN = 0.01
+SMALLEST_GAIN = 0.02
 """The share of all slots that another batch size must save to be worth compiling."""
 
 
@@ -29,10 +29,10 @@ class Own(NamedTuple):
     examples of a batch; more are dropped, with probability below `sampling.OVERFLOW`.
     """
 
-    size: Array
-    expected: Array
-    coin: Array
-    most: Array
+    size: Any
+    expected: Any
+    coin: Any
+    most: Any
 
 
 def check(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> None:
@@ -49,7 +49,7 @@ def owns(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> Own:
     coin = min(int(rate * 2**32), 2**32) - 1  # rounded down: a guarantee counts on the rate
     held = np.asarray(sizes, np.int32)
     most = {size: most_of(size, rate) for size in set(sizes)}
-    return Own(  # type: ignore[arg-type]
+    return Own(
         held,
         (rate * held).astype(np.float32),
         np.full(len(held), coin, np.uint32),
@@ -61,7 +61,7 @@ def rungs(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> tuple[int, 
     """Return the batch sizes to compile for, ascending: a batch is computed in the smallest that holds it.
 
     From the largest batch on, the size is added that saves most slots, by how often clients of these sizes draw batches
-    of each length, until another one saves less than 1 %.
+    of each length, until another one saves less than 2 %.
     """
     share, last = _at_most(sampling, sizes, batch)
     chosen = [0, last]
@@ -95,7 +95,8 @@ def weights(sizes: tuple[int, ...]) -> Host:
     The mean is over all clients, so that neither the weight nor the divisor reveals who else is in a cohort.
     """
     held = np.asarray(sizes, np.float64)
-    return (held / held.mean()).astype(np.float32)
+    shares: Host = (held / held.mean()).astype(np.float32)
+    return shares
 
 
 def _rate(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> float:

@@ -37,8 +37,7 @@ class Serial:
 
     def _train_one(self, task: RoundTask, number: int) -> Report:
         pool, shard = self._population, self._population.shards[number]
-        held = map(jnp.asarray, (pool.x, pool.y, shard, number))
-        data = ClientData(*held, jax.tree.map(jnp.asarray, pool.of_clients(number)))
+        data = ClientData(*jax.tree.map(jnp.asarray, (pool.x, pool.y, shard, number, pool.of_clients(number))))
         spec = ClientSpec.of(self._plan, int(task.t))
         if spec.stage is not None:
             prepared: Report = _prepare(spec, task, data)

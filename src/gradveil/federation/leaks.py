@@ -126,8 +126,8 @@ def gradient_task(plan: Plan, state: State, key: Key) -> RoundTask:
 
 def client_data(population: Population, number: int) -> ClientData:
     """Return what a client holds."""
-    held = map(jnp.asarray, (population.x, population.y, population.shards[number], np.int32(number)))
-    return ClientData(*held, jax.tree.map(jnp.asarray, population.of_clients(number)))
+    held = (population.x, population.y, population.shards[number], np.int32(number), population.of_clients(number))
+    return ClientData(*jax.tree.map(jnp.asarray, held))
 
 
 _train = partial(jax.jit, static_argnums=0)(client.train)
