@@ -9,23 +9,21 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import gradveil
 
-CANNOT_HOLD: dict[str, str] = {
-    "check_sample_weights_pandas_series": "rows have no weights: a weight would change what one row may contribute",
+SKIPPED = {
+    "check_array_api_input": "runs only where SCIPY_ARRAY_API is set",
+    "check_classifier_data_not_an_array": "runs only where pandas is installed",
 }
-"""Checks of scikit-learn that do not fit, and why."""
+"""Checks of scikit-learn that may be skipped, and why; none is expected to fail."""
 
 
 @pytest.mark.slow
 def test_the_checks_of_scikit_learn_pass_without_noise():
-    results = check_estimator(
-        gradveil.FederatedClassifier(epsilon=None, rounds=30, random_state=0),
-        expected_failed_checks=CANNOT_HOLD,
-        on_fail=None,
-        on_skip=None,
-    )
+    model = gradveil.FederatedClassifier(epsilon=None, rounds=30, random_state=0)
+    results = check_estimator(model, on_fail=None, on_skip=None)
     failed = {r["check_name"]: str(r["exception"])[:300] for r in results if r["status"] == "failed"}
     assert failed == {}
-    assert sum(r["status"] == "passed" for r in results) >= 40
+    assert {r["check_name"] for r in results if r["status"] != "passed"} <= SKIPPED.keys()
+    assert len(results) >= 50
 
 
 def blobs(n=600):

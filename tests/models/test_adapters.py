@@ -12,6 +12,7 @@ from gradveil import own_code
 from gradveil.models.adapters import FunctionModel, adapted
 from gradveil.models.gradients import loss, per_example_gradients
 from gradveil.models.networks import Cnn
+from gradveil.models.stateful import refuse_flax_state
 
 KEY, SHAPE, CLASSES = jax.random.key(3), (4, 4, 1), 3
 X = np.asarray(jax.random.uniform(jax.random.key(1), (5, *SHAPE)))
@@ -103,6 +104,13 @@ def test_flax_with_batch_norm_is_refused_by_the_layer():
 
     with pytest.raises(gradveil.BadInput, match=r"layer 'BatchNorm_0' keeps state \(batch_stats\).*group norm"):
         gradveil.model(Normed()).init(KEY, SHAPE, CLASSES)
+
+
+def test_state_beside_the_parameters_is_refused_by_the_place_of_its_layer():
+    refuse_flax_state({"params": {"Dense_0": {"kernel": 1}}})
+    state = {"params": {}, "batch_stats": {"Block_0": {"BatchNorm_1": {"mean": 0, "var": 1}}}}
+    with pytest.raises(gradveil.BadInput, match=r"layer 'Block_0.BatchNorm_1' keeps state \(batch_stats\)"):
+        refuse_flax_state(state)
 
 
 def test_equinox_gives_what_equinox_gives_as_an_object_and_as_a_class():
