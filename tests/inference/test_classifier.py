@@ -17,8 +17,9 @@ SKIPPED = {
 
 
 @pytest.mark.slow
-def test_the_checks_of_scikit_learn_pass_without_noise():
-    model = gradveil.FederatedClassifier(epsilon=None, rounds=30, random_state=0)
+@pytest.mark.parametrize("changes", [{}, {"epsilon": None, "rounds": 30}], ids=["epsilon 1", "no noise"])
+def test_the_checks_of_scikit_learn_pass(changes):
+    model = gradveil.FederatedClassifier(random_state=0, **changes)
     results = check_estimator(model, on_fail=None, on_skip=None)
     failed = {r["check_name"]: str(r["exception"])[:300] for r in results if r["status"] == "failed"}
     assert failed == {}
