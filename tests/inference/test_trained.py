@@ -13,6 +13,8 @@ from jax import export as jax_export
 import gradveil
 from gradveil.inference import exporting, notebook, trained
 from gradveil.inference.examples import stored
+from gradveil.models.features.description import Features, TableBlock
+from gradveil.models.features.maps import RandomMap
 from gradveil.runs import store
 
 SMALL = {"clients": 4, "cohort": 4, "client_size": 40, "batch": 4, "local_steps": 2, "rounds": 2}
@@ -142,6 +144,16 @@ def test_an_exported_function_of_pixels_divides_them(run):
     x = np.arange(2 * np.prod(model.shape)).reshape(2, *model.shape).astype(np.uint8)
     computed = called(model, exporting.stablehlo(model.plan, model.params, pixels), np.uint8)(x)
     np.testing.assert_allclose(computed, one_by_one(model, x / np.float32(255)), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_on_features_takes_examples_as_they_are(data, tmp_path):
+    features = Features(table=TableBlock(norm=3.0), map=RandomMap(k=8))
+    model = gradveil.train(gradveil.plan("synthetic", "non-private", **SMALL, features=features), tmp_path / "run")
+    again = gradveil.load(tmp_path / "run")
+    assert model.shape == again.shape == data.shape
+    assert again.evaluate(data.test.x, data.test.y).accuracy == model.result.accuracy
+    function = called(model, model.export(tmp_path / "f.stablehlo").read_bytes(), np.float32)
+    np.testing.assert_allclose(function(data.test.x[:3]), again.scores(data.test.x[:3]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["p.onnx", "p"])
