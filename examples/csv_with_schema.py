@@ -13,9 +13,9 @@ from gradveil.data.schema_data import read_table
 from gradveil.data.schema_draft import drafted
 from gradveil.data.schema_encoding import encode
 from gradveil.data.schema_text import read_schema, schema_toml
-from gradveil.data.table_schema import CategoryColumn, DateColumn, NumberColumn
+from gradveil.data.table_schema import CategoryColumn, DateColumn, NumberColumn, SchemaColumn
 
-PUBLIC = {
+PUBLIC: dict[str, SchemaColumn] = {
     "age": NumberColumn("age", 0, 120),
     "ward": CategoryColumn("ward", ("heart", "lung", "surgery"), missing="flag"),
     "admitted": DateColumn("admitted", ("days", "year"), "2023-01-01", "2025-12-31"),
