@@ -8,6 +8,7 @@ import pytest
 import gradveil
 from gradveil import codec, own_code
 from gradveil.cli.main import main
+from gradveil.deployment import conductor
 from gradveil.federation.plan import Plan
 from gradveil.runs import store
 
@@ -218,6 +219,13 @@ def test_what_others_send_imports_nothing(mine):
     with pytest.raises(gradveil.BadInput, match="code is imported only for your own"):
         codec.decode_given(Plan, table)
     assert "mine" not in sys.modules
+
+
+@pytest.mark.parametrize("part", [{"model": "mine:Small"}, {"clip": "mine:Half"}])
+def test_nodes_are_sent_no_part_that_is_not_ours(mine, tmp_path, part):
+    plan = gradveil.plan("synthetic", "fed-cdp", **SIZES, **part)
+    with pytest.raises(gradveil.BadInput, match=r"(model|clip) = 'mine:\w+': nodes run gradveil's own parts only"):
+        conductor.lay_out(plan, gradveil.dataset("synthetic"), tmp_path / "run", conductor.Federation(nodes=("a",)))
 
 
 def test_what_was_made_in_python_has_to_be_handed_over_again(mine, tmp_path):
