@@ -41,6 +41,7 @@ def test_noise_ends_every_curve():
 
 
 @pytest.mark.data
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [Point("imprint", 8, units=50), Point("imprint", 8, sigma=1e-4)], ids=str)
 def test_rows_are_counted_again_as_they_were(point):
     assert measured(point, load("adult"))["rebuilt"] == line_of(point)["rebuilt"]

@@ -265,5 +265,23 @@ def test_the_true_record_is_picked_as_often_as_the_best_adversary_picks_it(name)
     assert best > 0.2  # a case in which nothing can be told would say nothing
 
 
+@pytest.mark.parametrize("name", ["fed-slack", "slack-per-layer"])
+def test_slots_are_read_as_the_mechanism_writes_them(name):
+    """Readings and redrawn readings, less what NumPy expects of their slots, in units of the noise: N(0, 1)."""
+    held, _ = identified(name)
+    off, again = [], []
+    for client, (leak, truth) in enumerate(held):
+        reading = leak.readings[0]
+        mean, _, std = released(CASES[name], reading.params, reading.clip_state, zip(truth.x, truth.y, strict=True))
+        beside = mean[EDGE + CLASSES :]
+        off.append((np.ravel(reading.slots) - beside) / std)
+        public = reading.params, reading.clip_state, reading.sigmas, truth.x, truth.y
+        again.append((np.ravel(leak.stage.draw(*public, jax.random.key(client))[1]) - beside) / std)
+    for values in (np.concatenate(off), np.concatenate(again)):
+        assert len(values) == CLIENTS * 4 * (2 if name == "slack-per-layer" else 1)
+        assert abs(values.mean()) < 4 / math.sqrt(len(values))
+        assert values.std() == pytest.approx(1, abs=4 / math.sqrt(2 * len(values)))
+
+
 def test_every_method_is_tried():
     assert set(METHODS) <= set(CASES)

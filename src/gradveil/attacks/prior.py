@@ -166,11 +166,9 @@ class Gaussian:
     """Examples vary as public ones do: x = center + V diag(gains) V^T z + floor (z - V V^T z), cost ||z||^2 / 2.
 
     z is white, so that where the gradient says nothing the guess stays at the center, the public mean weighted by the
-    posterior of the classes, and directions in which examples vary much are moved along first. by_label: the center of
-    a guess is the public mean of its own label, for labels that are found one by one.
+    posterior of the classes, and directions in which examples vary much are moved along first.
     """
 
-    by_label: bool = False
     believes: ClassVar[bool] = True
     cuts: ClassVar[bool] = False
 
@@ -186,8 +184,7 @@ class Gaussian:
         rows = z.reshape(z.shape[0], -1)
         along = rows @ stats.spread
         colored = stats.floor * rows + (along * (stats.gains - stats.floor)) @ stats.spread.T
-        center = stats.class_means[stats.labels] if self.by_label else stats.center
-        return center + colored.reshape(z.shape)
+        return stats.center + colored.reshape(z.shape)
 
     def cost(self, z: Array, x: Array, stats: PublicStats) -> Array:
         """Return ||z||^2 / 2."""
