@@ -128,6 +128,7 @@ def test_clients_are_numbered_by_their_names_and_become_no_feature(tmp_path):
     assert arrays.client_names == ("north", "south")
     held = {tuple(row): name for row, name in zip(X.tolist(), names, strict=True)}
     assert [arrays.client_names[i] for i in arrays.owners] == [held[tuple(row)] for row in arrays.train.x.tolist()]
+    assert arrays.digest() != Dataset.of(X, Y, clients=names[::-1], classes=("a", "b", "c")).digest()
     framed = Dataset.of(pa.table(COLUMNS | {"site": names.tolist()}), schema=SCHEMA, clients="site")
     assert framed.shape == (6,)
     assert np.bincount(framed.owners).sum() == len(framed.train)

@@ -75,10 +75,12 @@ class Dataset:
         return float(np.mean(self.test.y == np.argmax(counts)))
 
     def digest(self) -> str:
-        """Return the SHA-256 over all splits, by which a run folder identifies its data."""
+        """Return the SHA-256 over all splits and who owns which row, by which a run folder identifies its data."""
         running = hashlib.sha256()
         for split in (self.train, self.validation, self.test):
             for array in (split.x, split.y) if split is not None else ():
                 running.update(str((array.dtype.str, array.shape)).encode())
                 running.update(np.ascontiguousarray(array).data)
+        if self.owners is not None:
+            running.update(self.owners.tobytes())
         return running.hexdigest()
