@@ -1,6 +1,7 @@
 """Which room may import which: the rules of the architecture, read from the source with `ast`."""
 
 import ast
+import sys
 from collections import defaultdict
 
 import pytest
@@ -11,7 +12,7 @@ from gradveil.cli.verbs import VERBS
 TRAINING = {"ground", "privacy", "models", "data", "accounting", "federation"}
 WORK = TRAINING | {"engines", "attacks", "methods"}
 RUNS = WORK | {"runs"}
-PRODUCTS = RUNS | {"auditing", "leakage", "calibration", "deployment", "reproduction"}
+PRODUCTS = RUNS | {"aggregation", "auditing", "leakage", "calibration", "deployment", "reproduction"}
 MAY_IMPORT = {
     "ground": {"ground"},
     "privacy": {"ground"},
@@ -20,13 +21,14 @@ MAY_IMPORT = {
     "accounting": set(),
     "methods": {"ground", "privacy"},
     "federation": TRAINING,
-    "engines": TRAINING,
+    "aggregation": {"ground"},  # of which only errors; see allowed_in_aggregation
+    "engines": TRAINING | {"aggregation"},
     "attacks": {"ground", "models"},
     "runs": WORK,
     "auditing": RUNS,
     "leakage": RUNS,
     "calibration": RUNS,
-    "deployment": RUNS,
+    "deployment": RUNS | {"aggregation"},
     "reproduction": RUNS | {"leakage", "calibration"},
     "reports": PRODUCTS,
     "pipeline": PRODUCTS | {"reports"},  # train, attack, report: the one way, for api, web and cli
@@ -59,9 +61,18 @@ def violations(module, source, known=frozenset()):
             yield f"{module} imports {target}: only {places} may"
         if room == "accounting" and top in {"jax", "jaxlib", "flax", "optax"}:
             yield f"{module} imports {target}: accounting is arithmetic without jax"
+        if room == "aggregation" and not allowed_in_aggregation(target):
+            yield f"{module} imports {target}: aggregation has numpy, cryptography and the standard library"
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print" and room != "cli":
             yield f"{module}:{node.lineno} prints: only cli may"
+
+
+def allowed_in_aggregation(target):
+    """Say whether the protocol of a secure sum may import this: no jax, no Flower and no files of gradveil."""
+    if target.startswith("gradveil"):
+        return target.startswith(("gradveil.aggregation", "gradveil.errors"))
+    return target.split(".")[0] in {"numpy", "cryptography", *sys.stdlib_module_names}
 
 
 def cycles(graph):
@@ -169,6 +180,10 @@ def test_these_rules_read_the_real_package():
         ("gradveil.federation.plan", "from gradveil.engines.serial import Serial"),
         ("gradveil.accounting.moments", "from gradveil.errors import BadInput"),
         ("gradveil.accounting.moments", "import jax.numpy as jnp"),
+        ("gradveil.aggregation.masks", "import jax"),
+        ("gradveil.aggregation.masks", "from gradveil.keys import Keys"),
+        ("gradveil.aggregation.masks", "from gradveil.runs import store"),
+        ("gradveil.federation.plan", "from gradveil.aggregation import ring"),
         ("gradveil.tree", "from gradveil.privacy import clip"),
         ("gradveil.engines.serial", "import flwr"),
         ("gradveil.engines.flowery", "import flwr"),
@@ -194,6 +209,8 @@ def test_a_violation_is_seen(module, source):
         ("gradveil.engines.flower.node", "import flwr"),
         ("gradveil.cli.run", "from rich.table import Table\nprint('done')"),
         ("gradveil.data.download", "import pooch"),
+        ("gradveil.aggregation.masks", "import hashlib, numpy\nfrom cryptography import x509"),
+        ("gradveil.deployment.node", "from gradveil.aggregation.roster import KeyRoster"),
         ("gradveil.federation.ledger", "from gradveil.accounting.release import Release"),
         ("gradveil.runs.store", "def save():\n    'print(nothing)'"),
     ],

@@ -26,6 +26,7 @@ ROOMS = {
     "calibration": ("product", "accounting ahead|of training"),
     "runs": ("product", "train, record|and resume a plan"),
     "engines": ("core", "how a cohort|is computed"),
+    "aggregation": ("core", "a secure sum:|masks and shares"),
     "federation": ("core", "Algorithm 1:|clients and server"),
     "methods": ("core", "the paper's methods|as values"),
     "attacks": ("core", "what a leaked|gradient tells"),

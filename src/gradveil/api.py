@@ -1,6 +1,5 @@
 """The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,14 +17,11 @@ from gradveil.auditing.subject import Subject, changed_data, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
 from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
-from gradveil.data import sources
 from gradveil.data.dataset import Dataset
-from gradveil.data.schema_text import read_schema
-from gradveil.data.table_schema import Schema
 from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation.leaks import Tap
-from gradveil.federation.plan import LOADED_BY, Plan
+from gradveil.federation.plan import Plan
 from gradveil.fields import choose, scalar, whole
 from gradveil.inference.round_events import round_events
 from gradveil.inference.trained import Trained, in_temporary_folder, read_trained, trained_of
@@ -39,41 +35,18 @@ from gradveil.names import pick
 from gradveil.privacy.method import Method
 from gradveil.reports import evidence
 from gradveil.runs import store
+from gradveil.runs.given_data import load_named, located, path_of
 from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import divided, method_named, refuse_unknown
 from gradveil.surface import Surface
 
-LOADING = {
-    "data_dir": str,
-    "target": str,
-    "train_all": bool,
-    "allow_download": bool,
-    "seed": int,
-    "schema": Schema,
-    "client_column": str,
-    "test": str,
-}
-
 
 @machine_errors()
 def dataset(name: str | Path, **options: Any) -> Dataset:
     """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
-    coerced: dict[str, Any] = {}
-    for key, value in options.items():
-        kind = pick("option", key, LOADING)
-        if value is not None or kind is bool:
-            coerced[key] = _option(key, kind, value)
-    if "seed" in coerced:
-        whole("seed", coerced["seed"], 0, LARGEST_SEED)
-    return sources.load(sources.locate(name), **coerced)
-
-
-def _option(key: str, kind: type[Any], value: Any) -> Any:
-    if key == "schema":
-        return value if isinstance(value, Schema) else read_schema(_path(key, value))
-    return Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
+    return load_named(name, options)
 
 
 @machine_errors()
@@ -108,32 +81,11 @@ def _started(
     refuse_unknown(changes)
     with own_code.may_import():
         given, tweaks = divided(changes)
-    location, data = _in_memory(name, given) if isinstance(name, Dataset) else _by_name(name, given)
+    location, data, given = located(name, given)
     started = method_named(method) if isinstance(method, str) else method
     with own_code.may_import():
         protection = tweaks.of(chosen(started, data, given, target))
     return resolve(location, data, protection, given, target), data
-
-
-def _by_name(name: str | Path, given: dict[str, Any]) -> tuple[str, Dataset]:
-    location = sources.locate(name)
-    return location, dataset(location, **{key: given[key] for key in LOADED_BY if key in given})
-
-
-def _in_memory(data: Dataset, given: dict[str, Any]) -> tuple[str, Dataset]:
-    """Return data in memory and their name; how they are loaded cannot be said, and their schema goes into the plan."""
-    for key in LOADED_BY:
-        if key in given:
-            raise BadInput(f"{key}: is for data that is loaded by its name or path; say it to Dataset.of")
-    given["schema"] = data.schema
-    return data.name, data
-
-
-def _path(name: str, value: Any) -> Path:
-    """Return the user's path; BadInput if it is none."""
-    if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
-        raise BadInput(f"{name} = {quoted(value)}: a path is expected")
-    return Path(value)
 
 
 @machine_errors()
@@ -158,7 +110,7 @@ def tune(
     target = scalar(float, target_epsilon, "target_epsilon")
     made, data = _started(name, method, target, changes)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tuned.toml" if out is None else _path("out", out)
+        file = Path(folder) / "tuned.toml" if out is None else path_of("out", out)
         search = Search(out=file, load=dataset, on=scalar(str, on, "on"), trials=trials, target_epsilon=target)
         return tune_into_file(made, data, search).plan
 
@@ -193,7 +145,7 @@ def train(
         raise BadInput(f"data = {quoted(data)}: the plan is for {plan.dataset!r}")
     if on_round is not None and not callable(on_round):
         raise BadInput(f"on_round = {quoted(on_round)}: a function of a round's line is expected")
-    options, kept = Options(resume=resume, engine=engine), None if out is None else _path("out", out)
+    options, kept = Options(resume=resume, engine=engine), None if out is None else path_of("out", out)
 
     def carry_out(folder: Path) -> Trained:
         held = pipeline.loaded(plan) if data is None else data
@@ -212,9 +164,9 @@ def report(*runs: str | Path, out: str | Path | None = None, show_truth: bool = 
     """
     if not runs:
         raise BadInput("runs: name at least one run folder")
-    folders = [folder for run in runs for folder in evidence.folders_in(_path("runs", run))]
-    usual = (_path("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
-    return pipeline.report(folders, usual if out is None else _path("out", out), show_truth)
+    folders = [folder for run in runs for folder in evidence.folders_in(path_of("runs", run))]
+    usual = (path_of("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
+    return pipeline.report(folders, usual if out is None else path_of("out", out), show_truth)
 
 
 @machine_errors()
@@ -239,13 +191,13 @@ def attack(
     pick("rule", rule, RULES)
     mounted = _mounted(attack)
     whole("seed", seed, 0, LARGEST_SEED)
-    plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
+    plan = target if isinstance(target, Plan) else store.read_plan(path_of("target", target))
     data = pipeline.loaded(plan)
     tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(_path("target", target), plan, data, tap, scenes.round_numbers(rounds))
+        scene = scenes.of_run(path_of("target", target), plan, data, tap, scenes.round_numbers(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
@@ -280,7 +232,7 @@ def _subject(target: Plan | Method | str | Path) -> Subject:
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
         made = plan("digits", target)
         return _claimed(made, made.method.name, named=True)
-    folder = _path("target", target)
+    folder = path_of("target", target)
     made = store.read_plan(folder)
     result = store.read_result(folder, store.inspect(folder, made).heads[-1])
     return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
@@ -324,4 +276,4 @@ def load(folder: str | Path, model: Any = None) -> Trained:
 
     model: the network itself, for a run whose folder cannot name it, as one that was made in a notebook.
     """
-    return read_trained(_path("folder", folder), model)
+    return read_trained(path_of("folder", folder), model)

@@ -17,14 +17,15 @@ from gradveil.models.networks import Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.schedule import Constant
 
-FEW = Effort(replay=ReplayEffort(keys=6, climbs=0, draws=50, longest=32))
+FEW = Effort(replay=ReplayEffort(keys=10, climbs=0, draws=50, longest=32))
 SIZES = {"clients": 2, "cohort": 2, "client_size": 20, "batch": 10, "rounds": 2, "model": Mlp(hidden=(4,))}
 
 
-def write(path, letters=True):
-    random = np.random.default_rng(0)
-    rows = [f"{i % 2},{random.normal():.4f}" + letters * f",{'ab'[i % 2]}" for i in range(40)]
-    path.write_text("\n".join(["y,x" + letters * ",letter", *rows]) + "\n")
+def write(path, columns=1, letters=True):
+    x = np.random.default_rng(0).normal(size=(40, columns)).round(4)
+    rows = [",".join([str(i % 2), *map(str, row), *"ab"[i % 2] * letters]) for i, row in enumerate(x)]
+    names = ["y", *(f"x{k}" for k in range(columns)), *["letter"] * letters]
+    path.write_text("\n".join([",".join(names), *rows]) + "\n")
 
 
 def test_an_outlier_moves_the_other_rows_of_a_table_that_its_own_rows_scale(tmp_path):
@@ -53,7 +54,7 @@ def audited(path, neighbor):
 @pytest.mark.slow
 def test_scaling_by_private_rows_is_refuted_and_scaling_by_constants_is_not(tmp_path, monkeypatch):
     path = tmp_path / "table.csv"
-    write(path, letters=False)
+    write(path, columns=6, letters=False)
     record = audited(path, load_with_outlier(str(path), "y"))
     assert record.verdict == "refuted"
     assert all("scaled" in row.why for row in record.rows if row.verdict == "refuted")

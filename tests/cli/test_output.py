@@ -123,6 +123,10 @@ HELP = [
     "table",
     "data fetch",
     "list",
+    "federate key",
+    "federate keys",
+    "federate node",
+    "federate roster",
     "federate server",
     "bench",
 ]

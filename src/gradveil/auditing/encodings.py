@@ -61,12 +61,12 @@ def of_encoding(moved: MovedOthers | None, claim: EpsilonClaim) -> Lower:
     """Return the lower bound that the move of the others proves for a claim about examples.
 
     To change a record is to remove it and to add another, so one of the two moves the others at least half as far. The
-    least mu of all keys stands for every round.
+    root mean square of mu over the keys stands for a round.
     """
     if moved is None or claim.unit != "example":
         return Lower(0.0, "")
     sees = VIEWS[claim.threat_model]
     times = moved.rounds * (moved.steps if sees == "steps" else 1)
-    mu = min(getattr(moved.views, sees).mus) / 2 * math.sqrt(times)
+    mu = math.sqrt(times * np.mean(np.square(getattr(moved.views, sees).mus))) / 2
     why = "one record changes how the others are scaled, and no clip bounds that"
     return Lower(epsilon_of_mu(mu, claim.delta), why)

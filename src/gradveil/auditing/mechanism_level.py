@@ -35,7 +35,7 @@ class MechanismEffort:
     """
 
     releases: int = 400_000
-    most: int = 30_000
+    most: int = 100_000
     least: int = 600
     longest: int = 8
     chunk: int = 100

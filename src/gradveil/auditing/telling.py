@@ -53,23 +53,19 @@ def mu_told(statistics: Sequence[Scores], confidence: float, held_back: float = 
 
 
 def _judged(statistics: Sequence[Scores], bound: Bound, held_back: float) -> Guesses:
-    """Choose the best test on the held-back part; returns its guesses on the rest."""
+    """Choose the best test on the held-back part; returns its guesses on the rest.
+
+    A test is judged there by its own counts: at limits of as many as the rest has, rare guesses would win by luck.
+    """
     best, chosen = -1.0, Guesses(0, 1, 1, 1)
     for scores in statistics:
         chosen_by, rest = scores.parts(held_back)
         for threshold in _thresholds(chosen_by):
             found, judging = chosen_by.guesses(threshold), rest.guesses(threshold)
             for one, other in ((found, judging), (found.reversed, judging.reversed)):
-                if (value := bound(_as_many(one, other))) > best:
+                if (value := bound(one)) > best:
                     best, chosen = value, other
     return chosen
-
-
-def _as_many(held_back: Guesses, judging: Guesses) -> Guesses:
-    """Return the guesses that the rest would make at the rates of the part held back."""
-    hits = round(held_back.hits * judging.with_unit / max(held_back.with_unit, 1))
-    alarms = round(held_back.alarms * judging.without / max(held_back.without, 1))
-    return Guesses(hits, judging.with_unit, alarms, judging.without)
 
 
 def _thresholds(scores: Scores) -> Host:

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from gradveil.cli.options import AsJson, DataDir
-from gradveil.cli.output import emit_json
 from gradveil.errors import BadInput
 
 app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True)
@@ -30,21 +29,49 @@ def federate(context: typer.Context) -> None:
 
 
 @app.command()
+def key(
+    name: Annotated[str, typer.Argument(help="Name of this node, such as site-0.")],
+    folder: Annotated[Path, Opt(metavar="DIR", help="Folder for the two files.")] = Path("."),
+    as_json: AsJson = False,
+) -> None:
+    """Create a node's key pair, on the node itself: NAME.key stays here, NAME.pub goes to the server."""
+    from gradveil.cli import federate_keys
+
+    federate_keys.make_key(name, folder, as_json)
+
+
+@app.command()
 def keys(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the files.")],
-    nodes: Annotated[str, Opt(help="Names of the nodes, comma-separated.")] = "site-0,site-1,site-2",
+    nodes: Annotated[
+        str,
+        Opt(
+            help="Public keys that nodes made with `federate key`, comma-separated: site-0.pub,site-1.pub. "
+            "Names without .pub: their keys are made here, for trials on one machine. Required.",
+            show_default=False,
+        ),
+    ] = "",
     hosts: Annotated[str, Opt(help="Host names and addresses of the server, comma-separated.")] = "localhost,127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
-    """Create a CA, the server's certificate and a key pair for each node."""
-    from gradveil.engines.flower import credentials
+    """Create a CA, the server's certificate and the roster of the nodes' public keys."""
+    from gradveil.cli import federate_keys
 
-    files = credentials.make(folder, _listed("hosts", hosts), _listed("nodes", nodes))
-    if as_json:
-        return emit_json({"files": [str(file) for file in files]})
-    for file in files:
-        typer.echo(f"{file}{'  (secret)' if file.suffix == '.key' else ''}")
-    typer.echo("Copy to each node only its own .key and ca.crt. Keep ca.key offline: it signs certificates.")
+    federate_keys.make_credentials(folder, _listed("hosts", hosts), _listed("nodes", nodes), as_json)
+
+
+@app.command()
+def roster(
+    file: Annotated[Path, typer.Argument(metavar="ROSTER.json", help="A roster; a new file with --nodes.")],
+    nodes: Annotated[
+        str, Opt(help="Write a roster of these public keys: site-0.pub,site-1.pub.", show_default="none")
+    ] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Show the fingerprint of a roster, which all nodes and the server compare by telephone."""
+    from gradveil.cli import federate_keys
+
+    federate_keys.show_roster(file, _listed("nodes", nodes) if nodes else (), as_json)
 
 
 @app.command()
@@ -151,6 +178,11 @@ def node(
     policy: Annotated[
         Path | None, Opt(help="Policy file: what the server may do with the data; see `federate policy`. Required.")
     ] = None,
+    roster: Annotated[
+        Path | None,
+        Opt(help="Roster of all nodes' keys, pinned in --state at the first start.", show_default="as pinned"),
+    ] = None,
+    new_roster: Annotated[bool, Opt("--new-roster", help="Replace the pinned roster by that of --roster.")] = False,
     shard: Annotated[
         str | None, Opt(metavar="I/N", help="Hold part I of N of a built-in dataset, such as 0/3.")
     ] = None,
@@ -166,7 +198,7 @@ def node(
 ) -> None:
     """Run a node: hold data and train as far as its policy allows, until stopped."""
     from gradveil import codec
-    from gradveil.cli import federate_steps
+    from gradveil.cli import federate_keys, federate_steps
     from gradveil.data.sources import locate
     from gradveil.deployment.node import NODE, Node, NodeSettings
     from gradveil.engines.flower.commands import SuperNodeConfig
@@ -191,7 +223,10 @@ def node(
         federate_steps.existing("ca", ca), federate_steps.existing("key", key), state.resolve(), server, runtime_port
     )
     opened = Node.open(settings)
+    pinned = federate_keys.pinned_roster(config.state, roster, new_roster, config.key)
     store.write_json(config.state / NODE, codec.encode(settings))
+    if pinned is not None:
+        federate_steps.say(f"roster of {len(pinned.keys)} nodes, fingerprint {pinned.fingerprint}")
     if show:
         return federate_steps.show_node(config)
     federate_steps.say(

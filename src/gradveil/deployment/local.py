@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gradveil import codec
+from gradveil.deployment import enrollment
 from gradveil.deployment.node import NODE, NodeSettings
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.policy_file import as_toml
@@ -50,8 +51,10 @@ def local(names: Sequence[str], data: str, policy: Policy, data_dir: str | None 
 def _prepared(
     folder: Path, names: Sequence[str], common: NodeSettings, policy: Policy
 ) -> tuple[SuperLinkConfig, dict[str, SuperNodeConfig]]:
-    """Make keys, and write each node's settings and their common policy."""
-    credentials.make(folder / "keys", ["localhost", LOOPBACK], names)
+    """Make each node's key in its own folder, and write its settings, the roster and the policy of all."""
+    halves = [credentials.make_pair(folder / name, name)[1] for name in names]
+    credentials.enroll(folder / "keys", ["localhost", LOOPBACK], enrollment.read_public(halves))
+    roster = enrollment.read_roster(folder / "keys" / credentials.ROSTER)
     port, *runtimes = processes.free_ports(1 + len(names))
     server = SuperLinkConfig(folder / "keys", folder / "server", port)
     nodes = {name: _node(folder, name, server, runtime) for name, runtime in zip(names, runtimes, strict=True)}
@@ -60,9 +63,10 @@ def _prepared(
     for i, node in enumerate(nodes.values()):
         settings = replace(common, state=str(node.state), policy=str(rules), shard=f"{i}/{len(names)}")
         store.write_json(node.state / NODE, codec.encode(settings))
+        enrollment.pin(node.state, roster, replace=False)
     return server, nodes
 
 
 def _node(folder: Path, name: str, server: SuperLinkConfig, runtime: int) -> SuperNodeConfig:
-    keys = folder / "keys"
-    return SuperNodeConfig(keys / credentials.CA, keys / f"{name}.key", folder / name, server.address, runtime)
+    state, authority = folder / name, folder / "keys" / credentials.CA
+    return SuperNodeConfig(authority, state / f"{name}.key", state, server.address, runtime)

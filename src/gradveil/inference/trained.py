@@ -27,6 +27,7 @@ from gradveil.keys import Keys
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.runs import store
 from gradveil.runs.epsilon_records import GuaranteeRecord
+from gradveil.runs.given_data import path_of
 from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.tree import Tree
 
@@ -139,7 +140,7 @@ class Trained:
     @machine_errors()
     def export(self, path: str | Path) -> Path:
         """Write the parameters (.npz or .safetensors) or the whole function (.stablehlo) for other programs."""
-        return exporting.export(self.plan, self.params, self.encoding, self._metadata(), _path("path", path))
+        return exporting.export(self.plan, self.params, self.encoding, self._metadata(), path_of("path", path))
 
     def _metadata(self) -> dict[str, str]:
         named = {"dataset": self.result.dataset, "method": self.result.method, "classes": list(self.classes)}
@@ -148,7 +149,7 @@ class Trained:
     @machine_errors()
     def report(self, out: str | Path | None = None) -> Path:
         """Write the page of the run: report.html in its folder, or the file `out`."""
-        return pipeline.report([self.folder], self.folder / pipeline.REPORT if out is None else _path("out", out))
+        return pipeline.report([self.folder], self.folder / pipeline.REPORT if out is None else path_of("out", out))
 
     def __repr__(self) -> str:
         return f"Trained({notebook.sentence(self.result)})"
@@ -203,15 +204,8 @@ def in_temporary_folder(carry_out: Callable[[Path], Trained]) -> Trained:
     return model
 
 
-def _path(name: str, value: Any) -> Path:
-    """Return the user's path; BadInput if it is none."""
-    if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
-        raise BadInput(f"{name} = {quoted(value)}: a path is expected")
-    return Path(value)
-
-
 def _new(name: str, value: Any) -> Path:
-    path = Path(os.path.abspath(_path(name, value)))
+    path = Path(os.path.abspath(path_of(name, value)))
     if os.path.lexists(path):
         raise BadInput(f"{name} = {str(path)!r}: exists already; name a new one")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
-"""Certificates and keys for a federation: a CA, the server's certificate, and one key pair a node."""
+"""Certificates and keys for a federation: a CA and the server's certificate, and one key pair made at each node."""
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -9,48 +10,66 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from gradveil.aggregation.roster import KeyRoster, checked_name, key_line
 from gradveil.errors import BadInput
 
-CA, CA_KEY, SERVER, SERVER_KEY = "ca.crt", "ca.key", "server.crt", "server.key"
+CA, CA_KEY, SERVER, SERVER_KEY, ROSTER = "ca.crt", "ca.key", "server.crt", "server.key", "roster.json"
 _DAYS = 365
 
 
 def make(folder: Path, hosts: Sequence[str], nodes: Sequence[str]) -> list[Path]:
-    """Make everything that a federation of these nodes needs, private files readable by their owner alone.
+    """Make everything that a federation needs, the private keys of its nodes too: for one machine and for tests."""
+    if len(set(nodes)) < len(nodes):
+        raise BadInput("nodes: every name must occur once")
+    pairs = {_file_name(name): ec.generate_private_key(ec.SECP384R1()) for name in nodes}
+    files = enroll(folder, hosts, {name: key_line(key.public_key()) for name, key in pairs.items()})
+    return files + [_write(folder / f"{name}.key", _openssh(key), private=True) for name, key in pairs.items()]
 
-    hosts: names and addresses under which nodes reach the server. Refused if the folder holds credentials already.
+
+def enroll(folder: Path, hosts: Sequence[str], public: Mapping[str, str]) -> list[Path]:
+    """Make what a server needs for nodes that made their own keys: certificates, public halves and the roster.
+
+    hosts: names and addresses under which nodes reach the server. public: the line of each node's public key. Private
+    files are readable by their owner alone. Refused if the folder holds credentials already.
     """
-    _check(folder, nodes)
-    folder.mkdir(parents=True, exist_ok=True)
+    roster = KeyRoster({_file_name(name): line for name, line in public.items()})
+    if (folder / CA).exists():
+        raise BadInput(f"{str(folder)!r}: already holds credentials; name a new folder")
     for host in hosts:
         _host(host)
+    folder.mkdir(parents=True, exist_ok=True)
     authority_key, server_key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority = _authority(authority_key)
     server = _server(server_key, hosts, authority, authority_key)
-    files = [
+    return [
         _write(folder / CA_KEY, _pem(authority_key), private=True),
         _write(folder / CA, authority.public_bytes(Encoding.PEM)),
         _write(folder / SERVER_KEY, _pem(server_key), private=True),
         _write(folder / SERVER, server.public_bytes(Encoding.PEM)),
+        *(_write(folder / f"{name}.pub", f"{line}\n".encode()) for name, line in roster.keys.items()),
+        _write(folder / ROSTER, (json.dumps(roster.plain(), indent=2) + "\n").encode()),
     ]
-    return files + [file for name in nodes for file in _node(folder, name)]
 
 
-def _check(folder: Path, nodes: Sequence[str]) -> None:
-    if not nodes:
-        raise BadInput("nodes: name at least one")
-    for name in nodes:
-        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
-            raise BadInput(f"nodes: {name!r} must be made of letters, digits, - and _")
-        if name in ("ca", "server"):
-            raise BadInput(f"nodes: {name!r} is the name of other files; choose another")
-    if len(set(nodes)) < len(nodes):
-        raise BadInput("nodes: every name must occur once")
-    if (folder / CA).exists():
-        raise BadInput(f"{str(folder)!r}: already holds credentials; name a new folder")
+def make_pair(folder: Path, name: str) -> tuple[Path, Path]:
+    """Make the key pair of a node in the form that Flower reads: NIST P-384 in OpenSSH's format; both paths are new."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    private, public = (folder / f"{_file_name(name)}.{kind}" for kind in ("key", "pub"))
+    for path in (private, public):
+        if path.exists():
+            raise BadInput(f"{str(path)!r}: exists already, and a key is never replaced; choose another name or folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    line = f"{key_line(key.public_key())}\n".encode()
+    return _write(private, _openssh(key), private=True), _write(public, line)
+
+
+def _file_name(name: str) -> str:
+    if checked_name(name) in ("ca", "server"):
+        raise BadInput(f"nodes: {name!r} is the name of other files; choose another")
+    return name
 
 
 def _authority(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
@@ -105,12 +124,8 @@ def _host(host: str) -> x509.GeneralName:
         raise BadInput(f"hosts: {host!r} must be an address or a name in ASCII") from None
 
 
-def _node(folder: Path, name: str) -> list[Path]:
-    """Write a node's key pair as Flower reads it: NIST P-384 in OpenSSH's format."""
-    key = ec.generate_private_key(ec.SECP384R1())
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return [_write(folder / f"{name}.key", private, private=True), _write(folder / f"{name}.pub", public + b"\n")]
+def _openssh(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
 def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
