@@ -14,6 +14,8 @@ ENTRIES = {"front", "__main__"}
 ROOMS = {
     "cli": ("face", "one file|for each verb"),
     "api": ("face", "the package|as a library"),
+    "parts": ("face", "what your own|parts build on"),
+    "inference": ("face", "predict, score,|save and export"),
     "web": ("face", "the live page|and the leak lab"),
     "pipeline": ("face", "train, attack,|report: one way"),
     "reports": ("face", "pages, cards,|charts, tables"),

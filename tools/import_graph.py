@@ -5,7 +5,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "gradveil"
-GROUND = {"surface", "tree", "normals", "keys", "codec", "errors", "fields", "devices", "schema", "names", "__about__"}
+GROUND = {
+    "surface",
+    "tree",
+    "normals",
+    "keys",
+    "codec",
+    "errors",
+    "fields",
+    "devices",
+    "schema",
+    "names",
+    "own_code",
+    "__about__",
+}
 Graph = dict[str, set[str]]
 
 

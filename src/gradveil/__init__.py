@@ -7,11 +7,13 @@ from gradveil.__about__ import __version__
 from gradveil.devices import prepare as _prepare
 
 if TYPE_CHECKING:
-    from gradveil import methods
-    from gradveil.api import Trained, attack, audit, dataset, load, plan, report, train, tune
+    from gradveil import methods, parts
+    from gradveil.api import attack, audit, dataset, load, model, plan, report, train, tune
     from gradveil.data.dataset import Dataset
     from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
+    from gradveil.inference.classifier import FederatedClassifier
+    from gradveil.inference.trained import Trained
     from gradveil.privacy.method import Method
     from gradveil.surface import Surface
 
@@ -20,6 +22,7 @@ _prepare()
 __all__ = [
     "BadInput",
     "Dataset",
+    "FederatedClassifier",
     "Method",
     "Plan",
     "RunFailed",
@@ -31,6 +34,8 @@ __all__ = [
     "dataset",
     "load",
     "methods",
+    "model",
+    "parts",
     "plan",
     "report",
     "train",
@@ -38,10 +43,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "gradveil.api": ("Trained", "attack", "audit", "dataset", "load", "plan", "report", "train", "tune"),
+    "gradveil.api": ("attack", "audit", "dataset", "load", "model", "plan", "report", "train", "tune"),
     "gradveil.data.dataset": ("Dataset",),
     "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),
+    "gradveil.inference.classifier": ("FederatedClassifier",),
+    "gradveil.inference.trained": ("Trained",),
     "gradveil.privacy.method": ("Method",),
     "gradveil.surface": ("Surface",),
 }
@@ -52,6 +59,6 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(home), name)
-    if name == "methods":
-        return import_module("gradveil.methods")
+    if name in ("methods", "parts"):
+        return import_module(f"gradveil.{name}")
     raise AttributeError(f"module 'gradveil' has no attribute {name!r}")

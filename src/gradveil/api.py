@@ -1,77 +1,46 @@
 """The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
 import tempfile
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import jax
-import numpy as np
-
-from gradveil import pipeline
-from gradveil.attacks.attack import Attack, is_attack
+from gradveil import codec, own_code, pipeline
+from gradveil.attacks.attack import Attack, mountable
 from gradveil.attacks.score import RULES
 from gradveil.attacks.zoo import ATTACKS, INFERENCES
 from gradveil.auditing import audits
 from gradveil.auditing.audit_record import AuditRecord
 from gradveil.auditing.audits import LEVELS, USUAL, Effort
-from gradveil.auditing.subject import Subject, subject_of
+from gradveil.auditing.subject import Subject, changed_data, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
 from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
-from gradveil.data.dataset import Dataset, examples_of, readable
-from gradveil.data.outlier import load_with_outlier
+from gradveil.data.dataset import Dataset
 from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
-from gradveil.federation import server
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
 from gradveil.fields import choose, scalar, whole
-from gradveil.keys import LARGEST_SEED, Keys
+from gradveil.inference.round_events import round_events
+from gradveil.inference.trained import Trained, in_temporary_folder, read_trained, trained_of
+from gradveil.keys import LARGEST_SEED
 from gradveil.leakage import attack_run, scenes
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.methods import METHODS
+from gradveil.models.adapters import adapted
+from gradveil.models.networks import Model
 from gradveil.names import pick
 from gradveil.privacy.method import Method
 from gradveil.reports import evidence
 from gradveil.runs import store
 from gradveil.runs.given_data import load_named, located, path_of
 from gradveil.runs.presets import chosen, resolve
-from gradveil.runs.run_records import RunResult
+from gradveil.runs.run_records import RoundLine, RunResult
 from gradveil.runs.runner import Options
 from gradveil.runs.shorthand import divided, method_named, refuse_unknown
 from gradveil.surface import Surface
-from gradveil.tree import Tree
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trained:
-    """A trained model: its plan, its parameters, its classes and the result that its run reported.
-
-    attacks, page: what attacks on the run found, and where its page is, if `train` was asked for them.
-    """
-
-    plan: Plan
-    params: Tree
-    classes: tuple[str, ...]
-    shape: tuple[int, ...]
-    result: RunResult
-    attacks: tuple[AttackRecord, ...] = ()
-    page: Path | None = None
-
-    def scores(self, x: Any) -> Array:
-        """Return the logits [n, classes] of examples [n, ...] as the dataset stores them."""
-        return np.asarray(
-            jax.vmap(self.plan.model.apply, in_axes=(None, 0))(self.params, readable(examples_of(x, self.shape)))
-        )
-
-    def predict(self, x: Any) -> Array:
-        """Return the number of the likeliest class of each example; `classes` names them."""
-        likeliest: Array = np.argmax(self.scores(x), axis=1)
-        return likeliest
 
 
 @machine_errors()
@@ -110,10 +79,13 @@ def _started(
     if not isinstance(method, Method | str):
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     refuse_unknown(changes)
-    given, tweaks = divided(changes)
+    with own_code.may_import():
+        given, tweaks = divided(changes)
     location, data, given = located(name, given)
     started = method_named(method) if isinstance(method, str) else method
-    return resolve(location, data, tweaks.of(chosen(started, data, given, target)), given, target), data
+    with own_code.may_import():
+        protection = tweaks.of(chosen(started, data, given, target))
+    return resolve(location, data, protection, given, target), data
 
 
 @machine_errors()
@@ -153,6 +125,8 @@ def train(
     data: Dataset | None = None,
     attack: bool = False,
     report: bool = False,
+    on_round: Callable[[RoundLine], None] | None = None,
+    progress: bool = False,
 ) -> Trained:
     """Train a plan in a run folder (a temporary one by default) and return the model.
 
@@ -160,7 +134,8 @@ def train(
 
     resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
-    report: write report.html and the privacy card into the folder.
+    report: write report.html and the privacy card into the folder. on_round: called with the line of metrics of every
+    round when it is on disk; what it raises ends the run, which can be resumed. progress: show a bar, in notebooks too.
     """
     if not isinstance(plan, Plan):
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
@@ -168,19 +143,16 @@ def train(
         raise BadInput("report: name the folder that the page goes to, with out")
     if data is not None and (not isinstance(data, Dataset) or data.name != plan.dataset):
         raise BadInput(f"data = {quoted(data)}: the plan is for {plan.dataset!r}")
-    carry_out = partial(_train, plan, data, Options(resume=resume, engine=engine), attack, report)
-    if out is None:
-        with tempfile.TemporaryDirectory() as folder:
-            return carry_out(Path(folder) / "run")
-    return carry_out(path_of("out", out))
+    if on_round is not None and not callable(on_round):
+        raise BadInput(f"on_round = {quoted(on_round)}: a function of a round's line is expected")
+    options, kept = Options(resume=resume, engine=engine), None if out is None else path_of("out", out)
 
+    def carry_out(folder: Path) -> Trained:
+        held = pipeline.loaded(plan) if data is None else data
+        return trained_of(pipeline.run(plan, held, folder, options, attack=attack, report=report, progress=events))
 
-def _train(plan: Plan, given: Dataset | None, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
-    data = pipeline.loaded(plan) if given is None else given
-    done = pipeline.run(plan, data, folder, options, attack=attack, report=report)
-    return Trained(
-        plan, server.model_of(plan, done.run.state), data.classes, data.shape, done.result, done.attacks, done.page
-    )
+    with round_events(plan.rounds, on_round, progress) as events:
+        return carry_out(kept) if kept is not None else in_temporary_folder(carry_out)
 
 
 @machine_errors()
@@ -217,7 +189,7 @@ def attack(
     attack is a name or a value of `gradveil.attacks.zoo`.
     """
     pick("rule", rule, RULES)
-    mounted: Attack = attack if is_attack(attack) else pick("attack", attack, ATTACKS | INFERENCES).value  # type: ignore[assignment]
+    mounted = _mounted(attack)
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(path_of("target", target))
     data = pipeline.loaded(plan)
@@ -266,20 +238,42 @@ def _subject(target: Plan | Method | str | Path) -> Subject:
     return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
 
 
-def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
-    neighbor = load_with_outlier(made.dataset, made.target, made.schema)
-    return subject_of(made, pipeline.loaded(made), name, result, named, neighbor)
+def _mounted(attack: object) -> Attack:
+    """Return the attack of a name, of `package.module:Name`, or the value itself."""
+    if own_code.is_name(attack):
+        with own_code.may_import():
+            return mountable(codec.own_part(str(attack), "attack", {}))
+    if isinstance(attack, str):
+        named: Attack = pick("attack", attack, ATTACKS | INFERENCES).value
+        return named
+    return mountable(attack)
 
 
 @machine_errors()
-def load(folder: str | Path) -> Trained:
-    """Return the model of a finished run; BadInput if its parameters are not those of its result."""
-    folder = path_of("folder", folder)
-    plan, data = store.read_plan(folder), store.read_data(folder)
-    result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
-    if result is None:
-        raise BadInput(f"{str(folder)!r}: holds no finished run")
-    shape, classes = data.shape, data.classes
-    like = jax.eval_shape(lambda: server.init(plan, shape, len(classes), Keys.of(0, False)).params)
-    params = store.read_params(folder, like, result.params_sha256)
-    return Trained(plan, params, classes, shape, result)
+def model(value: Any) -> Model:
+    """Return what a user has as a model of ours, for `plan(..., model=...)`, which does so itself.
+
+    value: a module of flax.linen; a module or class of equinox or torch; a function that makes one; or a pair
+    (init, apply) with init(key, shape, classes) -> params and apply(params, x) -> logits of one example. A layer that
+    keeps state, such as batch norm, is refused when training starts, by its name.
+    """
+    made = adapted(value)
+    if isinstance(made, type) or not all(callable(getattr(made, name, None)) for name in ("init", "apply")):
+        raise BadInput(
+            f"model = {quoted(value)}: must be a module of flax.linen, equinox or torch, (init, apply), or a value "
+            "with these two"
+        )
+    return cast(Model, made)
+
+
+def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
+    return subject_of(made, pipeline.loaded(made), name, result, named, changed_data(made))
+
+
+@machine_errors()
+def load(folder: str | Path, model: Any = None) -> Trained:
+    """Return the model of a finished run; BadInput if its parameters are not those of its result.
+
+    model: the network itself, for a run whose folder cannot name it, as one that was made in a notebook.
+    """
+    return read_trained(path_of("folder", folder), model)

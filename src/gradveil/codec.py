@@ -6,17 +6,20 @@
 import dataclasses
 import hashlib
 import json
+import re
 import types
 import typing
 from enum import Enum
 from typing import Any, TypeVar
 
+from gradveil import own_code
 from gradveil.errors import BadInput, quoted
 from gradveil.fields import choose, scalar
 
 Plain = dict[str, Any]
 T = TypeVar("T")
 QUOTES = "'\""
+SOURCE, OBJECT = "source_sha256", "object_sha256"
 OPTIONAL = {"optional": True}
 """Metadata of a field of a record that may be None, and whose key is then left out of the file."""
 
@@ -42,11 +45,40 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
         return encode(value)
     if isinstance(value, tuple):
         return [_encode_field(field, item) for item in value]
-    if not dataclasses.is_dataclass(value):
-        raise BadInput(f"{field.name} = {quoted(value)}: only a dataclass can be written to a file")
-    cls = type(value)
-    own = cls in kinds  # a user's part is named by its module, and refused by `decode`: a file never imports code
-    return {"kind": _kind(cls) if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
+    if type(value) in kinds:
+        return {"kind": _kind(type(value)), **encode(value)}
+    own = getattr(value, "wrapped", value)  # not our adapter around a model of another library
+    if isinstance(own, str | int | float | list | dict | None):
+        raise BadInput(f"{field.name} = {quoted(own)}: is no part that can be written to a file")
+    return _encode_own(own, getattr(value, OBJECT, None))
+
+
+def _encode_own(value: Any, object_sha256: str | None) -> Plain:
+    """Return a user's part: its name, the digest of its source, and its fields.
+
+    What neither a name nor fields can make again is told apart by `object_sha256`, and has to be handed over anew.
+    """
+    source = {SOURCE: own_code.source_sha256(value)}
+    name = own_code.name_of(value)
+    if name is not None:
+        return {"kind": name, **source}
+    kind, cls = own_code.name_of(type(value)), type(value)
+    fields = encode(value) if dataclasses.is_dataclass(value) else None
+    if kind is not None and object_sha256 is None and fields is not None and _is_plain(fields):
+        return {"kind": kind, **source, **fields}
+    made = {OBJECT: object_sha256 or _told_apart(value)}
+    return {"kind": f"{cls.__module__}:{cls.__qualname__}", **source, **made}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    return all(map(_is_plain, value)) if isinstance(value, list) else isinstance(value, str | int | float)
+
+
+def _told_apart(value: Any) -> str:
+    text = re.sub(r"0x[0-9a-f]+", "", repr(value))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _kind(cls: type[Any]) -> str:
@@ -108,14 +140,48 @@ def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where:
 
 
 def _decode_part(kinds: tuple[type[Any], ...], value: Any, where: str) -> Any:
+    if own_code.is_name(value):
+        value = {"kind": value}
     if not isinstance(value, dict) or "kind" not in value:
         raise BadInput(f"{where} = {quoted(value)}: a table with a `kind` is expected")
+    if OBJECT in value:
+        raise BadInput(
+            f"{where} = {quoted(value['kind'], 200)}: was made in Python and cannot be made from a file; give it a "
+            "name in a module, or hand it over with gradveil.load(folder, model=...)"
+        )
     chosen = {_kind(kind): kind for kind in kinds}.get(str(value["kind"]))
+    if chosen is None and own_code.is_name(value["kind"]):
+        return own_part(value["kind"], where, {k: v for k, v in value.items() if k != "kind"})
     if chosen is None:
         raise BadInput(
             f"{where}.kind = {quoted(value['kind'], 200)}: must be one of {', '.join(_kind(k) for k in kinds)}"
         )
     return decode(chosen, {k: v for k, v in value.items() if k != "kind"}, where)
+
+
+def own_part(name: str, where: str, fields: Plain) -> Any:
+    """Import a user's part by its name; a class is made with its fields. BadInput if its source is another one now.
+
+    A class of equinox or torch is given as it is, since its weights are drawn when training starts.
+    """
+    found, fields = own_code.find(name, where), dict(fields)
+    recorded = fields.pop(SOURCE, None)
+    if recorded is not None and recorded != own_code.source_sha256(found):
+        raise BadInput(f"{where} = {quoted(name)}: its source was changed since this was written; restore it")
+    if isinstance(found, type) and own_code.library_of(found) not in ("equinox", "torch"):
+        return _made(found, name, where, fields)
+    if fields:
+        raise BadInput(f"{where} = {quoted(name)}: takes no {', '.join(fields)}; only a dataclass takes fields")
+    return found
+
+
+def _made(cls: type[Any], name: str, where: str, fields: Plain) -> Any:
+    if dataclasses.is_dataclass(cls) and not own_code.library_of(cls):
+        return decode(cls, fields, where)
+    try:
+        return cls(**{key: tuple(item) if isinstance(item, list) else item for key, item in fields.items()})
+    except TypeError as error:
+        raise BadInput(f"{where} = {quoted(name)}: cannot be made ({' '.join(str(error).split())})") from error
 
 
 def _decode_plain(hint: Any, value: Any, where: str) -> Any:

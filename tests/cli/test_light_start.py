@@ -13,6 +13,8 @@ VERBS = (
     "audit",
     "account",
     "plan",
+    "predict",
+    "export",
     "report",
     "serve",
     "table",

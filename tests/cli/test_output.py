@@ -116,6 +116,8 @@ HELP = [
     "audit",
     "account",
     "plan",
+    "predict",
+    "export",
     "report",
     "serve",
     "table",

@@ -204,7 +204,7 @@ def test_the_digest_tells_schemas_apart():
         ),
         (
             lambda: codec.decode(Schema, codec.encode(SCHEMA) | {"columns": [{"kind": "colour"}]}),
-            r"columns\[0\].kind = 'colour': must be one of number, category, date, ignore",
+            r"columns\[0\].kind = 'colour': must be one of number, scaled, category, date, ignore",
         ),
     ],
 )

@@ -169,11 +169,11 @@ def test_a_part_of_ones_own_is_written_by_its_module_and_refused_when_read():
 
     plain = codec.encode(Picture("a", 1, Oval(1.0)))
     assert plain["shape"]["kind"].startswith(f"{__name__}:")
-    with pytest.raises(BadInput, match=r"shape\.kind = .*Oval"):
+    with pytest.raises(BadInput, match=r"shape = .*Oval.*was made in Python"):
         codec.decode(Picture, plain)
 
 
-def test_a_part_that_is_no_dataclass_cannot_be_written():
+def test_what_is_no_part_cannot_be_written():
     with pytest.raises(BadInput, match=r"shape = 'round'"):
         codec.encode(Picture("a", 1, "round"))
 

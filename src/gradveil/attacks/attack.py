@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import jax
 import numpy as np
 
 from gradveil import keys
 from gradveil.attacks.leak import Host, Leak
+from gradveil.errors import BadInput, quoted
 from gradveil.tree import Array
 
 FRESH_STARTS = 2
@@ -86,6 +87,14 @@ class Attack(Protocol):
         """Attack one leak from one start."""
 
 
+def mountable(value: object) -> "Attack":
+    """Return a value that can be mounted; BadInput if it lacks something that an attack has."""
+    wanted = ("name", "restarts", "refuse", "prepared", "__call__")
+    if isinstance(value, type) or not all(hasattr(value, name) for name in wanted):
+        raise BadInput(f"attack = {quoted(value)}: must be a value with {', '.join(wanted)}")
+    return cast(Attack, value)
+
+
 def mount(
     attack: Attack,
     leaks: Sequence[Leak],
@@ -130,10 +139,3 @@ def _best(attack: Attack, leak: Leak, seed: int, victim: int) -> Reconstruction:
     best = min(results, key=lambda r: float(r.loss[-1]) if r.finite else float("inf"))
     seconds = time.perf_counter() - started
     return replace(best, attempts=attempt, diverged=sum(not r.finite for r in results), seconds=seconds)
-
-
-def is_attack(value: object) -> bool:
-    """Whether a value can be mounted as an attack."""
-    return not isinstance(value, type) and all(
-        hasattr(value, name) for name in ("name", "restarts", "refuse", "prepared", "__call__")
-    )

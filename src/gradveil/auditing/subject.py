@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gradveil.accounting.accountant import account
 from gradveil.accounting.release import Ledger
 from gradveil.data.dataset import Dataset
+from gradveil.data.outlier import load_with_outlier
 from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
@@ -71,7 +72,7 @@ def subject_of(
     """Gather what is claimed: by the result of a run, else by the accountant for the whole plan.
 
     named: whether a method was named rather than a plan, so that the paper's printed figure is meant. neighbor: the
-    dataset as `load_with_outlier` loads it.
+    dataset as `changed_data` loads it.
     """
     if plan.client_sizes:
         raise BadInput("client_sizes: an audit needs clients of one size; audit the plan without client_column")
@@ -84,6 +85,13 @@ def subject_of(
     claims = tuple(_claim(record, paper) for record in records)
     beside = None if neighbor is None else data_for(plan, neighbor)
     return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most), beside)
+
+
+def changed_data(plan: Plan) -> Dataset | None:
+    """Load the data of a plan with one record far from all others; None where that shows nothing."""
+    if plan.client_column is not None or plan.test is not None:
+        return None
+    return load_with_outlier(plan.dataset, plan.target, plan.schema)
 
 
 def _claim(record: GuaranteeRecord, paper: float | None) -> EpsilonClaim:

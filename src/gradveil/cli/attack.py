@@ -34,7 +34,9 @@ def attack(
     run: Annotated[
         Path | None, typer.Argument(metavar="[RUN]", help="Run folder to attack; or give --dataset.")
     ] = None,
-    name: Annotated[str, _attack("--attack", help="A name from `gradveil list attacks`.")] = "cpl",
+    name: Annotated[
+        str, _attack("--attack", help="A name from `gradveil list attacks`, or your own as MODULE:NAME.")
+    ] = "cpl",
     server: Annotated[
         str,
         _attack(

@@ -4,7 +4,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from gradveil.attacks.attack import Attack
+from gradveil import codec, own_code
+from gradveil.attacks.attack import Attack, mountable
 from gradveil.attacks.fishing import Fishing
 from gradveil.attacks.imprint import Imprint
 from gradveil.attacks.labels import Granted
@@ -127,16 +128,24 @@ def _baited(scene: Scene, trap: Imprint | Fishing, seed: int) -> Scene:
     return scenes.fresh(scene.plan, scene.dataset, scene.tap, scene.readings, trap.planted(leak))
 
 
+def _named(name: str) -> Any:
+    """Return an attack of ours by its name, or the user's own, `package.module:Name`."""
+    if not own_code.is_name(name):
+        return pick("attack", name, ATTACKS | INFERENCES).value
+    with own_code.may_import():
+        return mountable(codec.own_part(name, "attack", {}))
+
+
 def _attack(name: str, iterations: int | None, restarts: int | None) -> Attack:
     """Take an attack by name, with another budget if one is given."""
-    value: Any = pick("attack", name, ATTACKS | INFERENCES).value
-    fields = value.__dataclass_fields__
+    value: Any = _named(name)
+    fields = getattr(value, "__dataclass_fields__", {})
     changes = {k: v for k, v in {"iterations": iterations, "restarts": restarts}.items() if v is not None}
     for option in changes:
         if option not in fields:
             raise BadInput(f"{option}: the attack {name!r} takes no such number")
         whole(option, changes[option], most=MOST_TRIES)
-    changed: Attack = replace(value, **changes)
+    changed: Attack = replace(value, **changes) if changes else value
     return changed
 
 

@@ -6,18 +6,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from gradveil import own_code
 from gradveil.auditing.audit_record import AUDIT, AuditRecord, AuditRow
 from gradveil.auditing.audits import LEVELS, Effort, audit
 from gradveil.auditing.junit import junit, sentence
 from gradveil.auditing.outside import Mechanism, Outside, audit_outside
-from gradveil.auditing.subject import Subject, subject_of
+from gradveil.auditing.subject import Subject, changed_data, subject_of
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json, say, table
-from gradveil.data.dataset import Dataset
-from gradveil.data.outlier import load_with_outlier
 from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, RunFailed, quoted
-from gradveil.federation.plan import Plan, delta_of
+from gradveil.federation.plan import delta_of
 from gradveil.fields import whole
 from gradveil.keys import LARGEST_SEED
 from gradveil.methods import METHODS
@@ -63,23 +62,20 @@ def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
     loaded = partial(load, data_dir=data_dir)
     if target in METHODS:
         (plan,) = resolved({}, {"method": target, "dataset": dataset}, Tweaks(), loaded)
-        return subject_of(plan, loaded(plan.dataset), target, named=True, neighbor=_neighbor(plan))
+        return subject_of(plan, loaded(plan.dataset), target, named=True, neighbor=changed_data(plan))
     if _is_run(path):
         plan = store.read_plan(path)
         result = store.read_result(path, store.inspect(path, plan).heads[-1])
         data = loaded(plan.dataset, **plan.loading)
-        subject = subject_of(plan, data, path.name, result, neighbor=_neighbor(plan))
+        subject = subject_of(plan, data, path.name, result, neighbor=changed_data(plan))
         return replace(subject, on_nodes=store.exists(path / JOURNAL))
     if path.suffix == ".toml":
-        (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)
+        with own_code.may_import():
+            (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)
         data = loaded(plan.dataset, **plan.loading)
-        return subject_of(plan, data, path.name, neighbor=_neighbor(plan))
+        return subject_of(plan, data, path.name, neighbor=changed_data(plan))
     pick("audit", target, METHODS)
     raise BadInput(f"{quoted(target)}: must be a method, a plan file that ends in .toml, or a run folder")
-
-
-def _neighbor(plan: Plan) -> Dataset | None:
-    return load_with_outlier(plan.dataset, plan.target, plan.schema)
 
 
 def of_mechanism(

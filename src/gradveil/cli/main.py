@@ -1,5 +1,6 @@
 """The entry point: verbs, exit codes, and errors as one sentence."""
 
+import os
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -34,7 +35,11 @@ def gradveil(
 
 
 def entry() -> NoReturn:
-    """Run the command line; exit 0, 1 (the answer is no), 2 (bad input) or 130 (interrupted)."""
+    """Run the command line; exit 0, 1 (the answer is no), 2 (bad input) or 130 (interrupted).
+
+    Names of the user's own code are looked up in the working directory too, after everything that is installed.
+    """
+    sys.path.append(os.getcwd())
     sys.exit(main(sys.argv[1:]))
 
 

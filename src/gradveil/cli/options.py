@@ -42,7 +42,7 @@ Clip = Annotated[
     str | None,
     Option(
         metavar="[KIND:]C",
-        help="Clipping bound C (L2 norm); KIND is flat or per-layer.",
+        help="Clipping bound C (L2 norm); KIND is flat or per-layer. Or your own clip as MODULE:NAME.",
         show_default=PRESET,
         rich_help_panel=PRIVACY,
     ),
@@ -58,7 +58,9 @@ Sigma = Annotated[
 Decay = Annotated[
     str | None,
     Option(
-        help=f"How the noise scale changes over rounds: {DECAYS}.", show_default=METHOD_OWN, rich_help_panel=PRIVACY
+        help=f"How the noise scale changes over rounds: {DECAYS}; or MODULE:NAME.",
+        show_default=METHOD_OWN,
+        rich_help_panel=PRIVACY,
     ),
 ]
 SigmaEnd = Annotated[
@@ -76,7 +78,7 @@ Draw = Annotated[
 Sensitivity = Annotated[
     str | None,
     Option(
-        help="What noise is scaled to: clip-bound, l2-max, l2-max-of-mean or l2-max-as-coded.",
+        help="What noise is scaled to: clip-bound, l2-max, l2-max-of-mean, l2-max-as-coded, or MODULE:NAME.",
         show_default=METHOD_OWN,
         rich_help_panel=PRIVACY,
     ),

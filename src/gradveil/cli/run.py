@@ -65,11 +65,15 @@ def run(
     local_steps: Annotated[int | None, _federation(help="Number of local steps per round (L).")] = None,
     batch: Annotated[int | None, _federation(help="Number of examples per batch (B).")] = None,
     lr: Annotated[float | None, _federation(help="Learning rate of the clients.")] = None,
+    model: Annotated[
+        str | None,
+        _federation(metavar="MODULE:NAME", help="Your own model, from the working directory or what is installed."),
+    ] = None,
     sampling: Annotated[
         str | None,
         _federation(
             help="How a client draws batches: fixed-pass, poisson, allocation (every record in one random batch of a "
-            "pass), replacement or whole."
+            "pass), replacement, whole, or your own as MODULE:NAME."
         ),
     ] = None,
     cohort_sampling: Annotated[
@@ -150,12 +154,12 @@ def run(
     """
     changes: dict[str, Any] = {
         "rounds": rounds, "clients": clients, "cohort": cohort, "client_size": client_size, "local_steps": local_steps,
-        "batch": batch, "lr": lr, "clip": clip, "sigma": sigma, "decay": decay, "sigma_end": sigma_end, "draw": draw,
-        "sensitivity": sensitivity, "sampling": sampling, "cohort_sampling": cohort_sampling, "partition": partition,
-        "noise_source": noise_source, "seed": seed, "delta": delta, "target_accuracy": target_accuracy,
-        "max_epsilon": max_epsilon, "accountant": accountant, "threat_model": threat_model,
-        "train_all": train_all or None, "target": target, "schema": schema, "client_column": client_column,
-        "test": test, "dataset": dataset, "method": method,
+        "batch": batch, "lr": lr, "model": model, "clip": clip, "sigma": sigma, "decay": decay, "sigma_end": sigma_end,
+        "draw": draw, "sensitivity": sensitivity, "sampling": sampling, "cohort_sampling": cohort_sampling,
+        "partition": partition, "noise_source": noise_source, "seed": seed, "delta": delta,
+        "target_accuracy": target_accuracy, "max_epsilon": max_epsilon, "accountant": accountant,
+        "threat_model": threat_model, "train_all": train_all or None, "target": target, "schema": schema,
+        "client_column": client_column, "test": test, "dataset": dataset, "method": method,
     }  # fmt: skip
     request = RunRequest(
         plan_file=plan_file,

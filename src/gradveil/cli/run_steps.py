@@ -8,7 +8,7 @@ from typing import Any
 import tomli_w
 import typer
 
-from gradveil import codec, pipeline
+from gradveil import codec, own_code, pipeline
 from gradveil.calibration.plan_noise import meet
 from gradveil.cli import attack_output, run_resume, run_story, run_summary
 from gradveil.cli.guarantee_output import show_guarantees
@@ -35,8 +35,9 @@ def execute(request: RunRequest) -> None:
     options = Options(engine=request.engine, watch=rounds_from(request.watch), resume=request.resume)
     if request.resume:
         return _resume(request, options)
-    fields, tweaks = divided(request.settings)
-    plans = plans_from(request.plan_file, fields, tweaks, request.data_dir, request.target_epsilon)
+    with own_code.may_import():
+        fields, tweaks = divided(request.settings)
+        plans = plans_from(request.plan_file, fields, tweaks, request.data_dir, request.target_epsilon)
     if request.target_epsilon is not None:
         plans = [_calibrated(plans, request)]
     pipeline.refuse_unreached(options.watch, plans[0])

@@ -13,6 +13,8 @@ VERBS = {
     "audit": "audit.audit",
     "account": "account.account",
     "plan": "plan.plan",
+    "predict": "predict.predict",
+    "export": "export.export",
     "report": "report.report",
     "serve": "serve.serve",
     "table": "table.table",

@@ -9,13 +9,11 @@ import numpy as np
 from gradveil.data import in_memory
 from gradveil.data.records import UNCOVERED, Array, Feature, Split, readable
 from gradveil.data.table_schema import Schema
-from gradveil.errors import BadInput, quoted
-from gradveil.fields import MOST_REAL
 
-__all__ = ["UNCOVERED", "Array", "Dataset", "Feature", "Split", "examples_of", "readable"]
+__all__ = ["UNCOVERED", "Array", "Dataset", "Feature", "Split", "readable"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """Three splits and public facts.
 
@@ -26,8 +24,8 @@ class Dataset:
     guarantee of a model trained on it: what was taken from the records without noise. Empty where scaling and classes
     are public constants. `features_sha256` names the fixed features that stand in place of the examples, empty for the
     examples themselves. `schema` says how the rows of a table became features, where one was given; new rows are
-    encoded by it. `owners` is the number of the client that each training row belongs to, int32 [n], where the data
-    say so; `client_names` names the clients.
+    encoded by it. `fitted` is the schema that the private rows gave where none was given. `owners` is the number of the
+    client that each training row belongs to, int32 [n], where the data say so; `client_names` names the clients.
     """
 
     name: str
@@ -41,6 +39,7 @@ class Dataset:
     caveats: tuple[str, ...] = ()
     features_sha256: str = ""
     schema: Schema | None = None
+    fitted: Schema | None = None
     owners: Array | None = None
     client_names: tuple[str, ...] = ()
 
@@ -55,6 +54,10 @@ class Dataset:
         (20,)
         """
         return Dataset(**in_memory.fields_of(x, y, **options))
+
+    def __repr__(self) -> str:
+        sizes = f"{len(self.train)} to train on, {len(self.test)} to test on"
+        return f"Dataset({self.name}: {sizes}, of shape {self.shape}, {len(self.classes)} classes)"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,18 +84,3 @@ class Dataset:
         if self.owners is not None:
             running.update(self.owners.tobytes())
         return running.hexdigest()
-
-
-def examples_of(x: Any, shape: tuple[int, ...]) -> Array:
-    """Return the user's examples [n, *shape] as an array; BadInput if they are none."""
-    try:
-        examples = np.asarray(x)
-    except ValueError:
-        raise BadInput("x: examples of one shape are expected, and these have several") from None
-    if examples.dtype.kind not in "fuib":
-        raise BadInput(f"x = {quoted(x)}: numbers are expected")
-    if not examples.ndim or examples.shape[1:] != shape:
-        raise BadInput(f"x: examples of shape {shape} are expected, not {examples.shape[1:]}")
-    if not (np.abs(examples.astype(np.float64)) <= MOST_REAL).all():
-        raise BadInput(f"x: finite numbers of at most {MOST_REAL:g} are expected")
-    return examples

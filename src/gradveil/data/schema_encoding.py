@@ -16,6 +16,7 @@ from gradveil.data.table_schema import (
     IgnoredColumn,
     NumberColumn,
     NumberTarget,
+    ScaledColumn,
     Schema,
     SchemaColumn,
 )
@@ -91,6 +92,11 @@ def _write(column: SchemaColumn, table: TextTable, x: Array) -> None:
             values = _numbers(table, column.name)
             missing = np.isnan(values)
             x[:, 0] = np.nan_to_num(_within(values, column.low, column.high))
+        case ScaledColumn():
+            values = _numbers(table, column.name)
+            missing = np.isnan(values)
+            with np.errstate(over="ignore"):
+                x[:, 0] = np.nan_to_num((values - column.mean) / column.scale)
         case CategoryColumn():
             codes, texts = _distinct(table, column.name)
             levels = _looked_up(table, column.name, codes, texts, column.levels, "level")

@@ -57,6 +57,28 @@ class NumberColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaledColumn:
+    """A number that becomes (x - mean) / scale, whatever its size. A missing value is 0, the mean, unless refused."""
+
+    KIND: ClassVar[str] = "scaled"
+    name: str
+    mean: float
+    scale: float
+    missing: str = "zero"
+
+    def __post_init__(self) -> None:
+        settle(self)
+        _check_name(self)
+        if not (math.isfinite(self.mean) and math.isfinite(self.scale) and self.scale > 0):
+            raise BadInput(f"mean, scale = {self.mean}, {self.scale}: of {self.name!r} must be finite, scale above 0")
+
+    @property
+    def width(self) -> int:
+        """One feature, and one more if missing values are flagged."""
+        return 1 + (self.missing == "flag")
+
+
+@dataclass(frozen=True, slots=True)
 class CategoryColumn:
     """One of the levels: a feature of 0 or 1 for each. Any other level is refused by name."""
 
@@ -180,7 +202,7 @@ class NumberTarget:
             raise BadInput(f"low, high = {self.low}, {self.high}: of {self.name!r} must be finite, and low below high")
 
 
-COLUMNS = (NumberColumn, CategoryColumn, DateColumn, IgnoredColumn)
+COLUMNS = (NumberColumn, ScaledColumn, CategoryColumn, DateColumn, IgnoredColumn)
 TARGETS = (ClassTarget, NumberTarget)
 
 

@@ -103,13 +103,18 @@ def _one_hot(rows: list[list[str]], column: int) -> Array:
 
 def standardize(x: Array, train: Array) -> Array:
     """Return (x - mean) / deviation with the statistics of the rows `train`, ignoring NaN; a constant column is 0."""
-    known = np.isfinite(x[train])
-    counts = np.maximum(known.sum(axis=0), 1)
-    values = np.where(known, x[train], 0.0)
-    mean = values.sum(axis=0) / counts
-    deviation = np.sqrt((np.where(known, x[train] - mean, 0.0) ** 2).sum(axis=0) / counts)
-    scaled: Array = (x - mean) / np.where(deviation > 0, deviation, 1.0)
+    mean, scale = moments(x[train])
+    scaled: Array = (x - mean) / scale
     return scaled
+
+
+def moments(x: Array) -> tuple[Array, Array]:
+    """Return mean and deviation of each column, ignoring NaN; the deviation of a constant column is 1."""
+    known = np.isfinite(x)
+    counts = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, x, 0.0).sum(axis=0) / counts
+    deviation = np.sqrt((np.where(known, x - mean, 0.0) ** 2).sum(axis=0) / counts)
+    return mean, np.where(deviation > 0, deviation, 1.0)
 
 
 def cancer(outlier: float = 1.0) -> Dataset:

@@ -12,6 +12,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.data.natural_clients import SIZES, client_texts, numbered, without
 from gradveil.data.records import UNCOVERED, Split
 from gradveil.data.split import part, quarter
+from gradveil.data.table_schema import ClassTarget, Schema
 from gradveil.data.user_csv import CsvTable, Progress
 from gradveil.errors import BadInput
 
@@ -78,7 +79,7 @@ def _table(path: Path, target: str | None, progress: Progress, client_column: st
     owners, names = (None, ()) if client_column is None else numbered(client_texts(table, client_column), len(y), train)
     table = without(table, client_column)
     encoded = user_encoding.encode(table, train, test, lambda share: progress(_READING + (1 - _READING) * share))
-    x, features, notes = encoded
+    x, features, notes, columns = encoded
     return Dataset(
         path.resolve().name,
         Split(x[: len(train)], y[train]),
@@ -89,6 +90,7 @@ def _table(path: Path, target: str | None, progress: Progress, client_column: st
         notes=(*notes, CLASS_NOTE),
         features=features,
         caveats=(ENCODED, *[SIZES] * (owners is not None)),
+        fitted=Schema(ClassTarget(str(target), classes), columns),
         owners=owners,
         client_names=names,
     )

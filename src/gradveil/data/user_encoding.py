@@ -7,7 +7,8 @@ import numpy as np
 from gradveil.data import free_memory
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.records import Array, Feature
-from gradveil.data.tabular_datasets import STATISTICS_NOTE, standardize
+from gradveil.data.table_schema import CategoryColumn, IgnoredColumn, ScaledColumn, SchemaColumn
+from gradveil.data.tabular_datasets import STATISTICS_NOTE, moments
 from gradveil.data.user_columns import Numbers, Texts, levels, parse
 from gradveil.data.user_csv import CsvTable, Progress
 from gradveil.errors import BadInput
@@ -17,10 +18,14 @@ LEVELS_NOTE = "the categories are those of the training rows, and no epsilon cov
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A column ready to be written: float32 [n], or the index of each row's category among `width`, -1 for none."""
+    """A column ready to be written: float32 [n], or the index of each row's category among `width`, -1 for none.
+
+    column: the rule by which new rows are encoded in the same way.
+    """
 
     name: str
     values: Array
+    column: SchemaColumn
     width: int = 1
     one_hot: bool = False
     missing: int = 0
@@ -29,19 +34,20 @@ class Block:
 
 def encode(
     table: CsvTable | ArrowTable, train: Array, test: Array, done: Progress
-) -> tuple[Array, tuple[Feature, ...], tuple[str, ...]]:
+) -> tuple[Array, tuple[Feature, ...], tuple[str, ...], tuple[SchemaColumn, ...]]:
     """Turn the columns into features float32 [n, features], the rows `train` first and then the rows `test`.
 
     A numeric column is standardized by the rows `train`, and a missing value becomes 0, their mean. Any other column
     is one-hot over the categories of the rows `train`: a missing value or a category not among them is zero
-    throughout. Notes count both and name empty columns. Also returns which features belong to which column.
+    throughout. Notes count both and name empty columns. Also returns which features belong to which column, and the
+    rule of every column, by which new rows are encoded alike.
     """
     blocks: list[Block] = []
     empty: list[str] = []
     for i, name in enumerate(table.columns):
         block = _block(table, name, train)
         blocks += [block] if block else []
-        empty += [] if block else [f"the column {name!r} is empty and left out"]
+        empty += [] if block else [name]
         done((i + 1) / len(table.columns))
     if not blocks:
         raise BadInput(f"{table.path} has no column with values besides the target")
@@ -50,7 +56,8 @@ def encode(
     return (
         _written(table, blocks, features, np.concatenate([train, test])),
         features,
-        (*table.notes, *empty, *_notes(blocks)),
+        (*table.notes, *(f"the column {name!r} is empty and left out" for name in empty), *_notes(blocks)),
+        (*(block.column for block in blocks), *(IgnoredColumn(name, "constant") for name in empty)),
     )
 
 
@@ -64,12 +71,13 @@ def _block(table: CsvTable | ArrowTable, name: str, train: Array) -> Block | Non
 
 def _scaled(table: CsvTable | ArrowTable, name: str, column: Numbers, train: Array) -> Block:
     with np.errstate(over="ignore", invalid="ignore"):
-        scaled = standardize(column.values[:, None], train)[:, 0].astype(np.float32)
+        mean, scale = (float(moment[0]) for moment in moments(column.values[train, None]))
+        scaled = ((column.values - mean) / scale).astype(np.float32)
     beyond = ~np.isfinite(scaled) & ~np.isnan(column.values)
     if beyond.any():
         value = column.values[int(np.argmax(beyond))]
         raise BadInput(f"the column {name!r} of {table.path} holds {value:g}, which is too large to be scaled")
-    return Block(name, np.nan_to_num(scaled, copy=False), missing=column.missing)
+    return Block(name, np.nan_to_num(scaled, copy=False), ScaledColumn(name, mean, scale), missing=column.missing)
 
 
 def _one_hot(table: CsvTable | ArrowTable, name: str, column: Texts, train: Array) -> Block:
@@ -77,7 +85,8 @@ def _one_hot(table: CsvTable | ArrowTable, name: str, column: Texts, train: Arra
     index = {text: i for i, text in enumerate(names)}
     indices = np.array([index.get(text, -1) for text in column.values], dtype=np.int32)[column.codes]
     unseen = int(np.sum(indices < 0)) - column.missing
-    return Block(name, indices, len(names), one_hot=True, missing=column.missing, unseen=unseen)
+    rule = CategoryColumn(name, names) if names else IgnoredColumn(name, "constant")
+    return Block(name, indices, rule, len(names), one_hot=True, missing=column.missing, unseen=unseen)
 
 
 def _written(table: CsvTable | ArrowTable, blocks: list[Block], features: tuple[Feature, ...], order: Array) -> Array:

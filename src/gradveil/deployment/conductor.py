@@ -64,10 +64,18 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
         raise BadInput("client_sizes: nodes hold clients of one size; leave client_column out")
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")
+    _refuse_own_parts(codec.encode(plan))
     budget_of(plan, dataset)
     with owner_only():
-        runner.lay_out(plan, data_for(plan, dataset), folder)
+        runner.lay_out(plan, dataset, folder)
         store.write_json(folder / SETTINGS, codec.encode(federation))
+
+
+def _refuse_own_parts(table: dict[str, Any]) -> None:
+    """Refuse parts that are not gradveil's: nodes import no code that a plan names."""
+    for name, part in (table | table["method"]).items():
+        if isinstance(part, dict) and codec.SOURCE in part:
+            raise BadInput(f"{name} = {part['kind']!r}: nodes run gradveil's own parts only, and no code of a plan")
 
 
 def unbounded(plan: Plan, federation: Federation) -> bool:

@@ -53,11 +53,31 @@ def _chunk(split: Split, start: int) -> tuple[Any, Any]:
     return np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), np.pad(y, (0, missing), constant_values=-1)
 
 
+def logits(model: Model, params: Tree, x: Any) -> Any:
+    """Return the logits [n, classes] of stored examples [n, ...], in chunks of a fixed size as `score` does."""
+    parts = []
+    for start in range(0, len(x), CHUNK):
+        chunk = x[start : start + CHUNK]
+        full = np.pad(chunk, [(0, CHUNK - len(chunk))] + [(0, 0)] * (chunk.ndim - 1))
+        parts.append(np.asarray(_logits_chunk(model, params, full))[: len(chunk)])
+    return np.concatenate(parts) if parts else np.zeros((0, 0), np.float32)
+
+
+@partial(jax.jit, static_argnums=0)
+def _logits_chunk(model: Model, params: Tree, x: Array) -> Array:
+    return _logits(model, params, x)
+
+
+def _logits(model: Model, params: Tree, x: Array) -> Array:
+    block = CHUNK if isinstance(model, SoftmaxRegression) else BLOCK  # a whitening matrix is read once a block
+    mapped: Array = jax.lax.map(partial(model.apply, params), readable(x), batch_size=block)
+    return mapped
+
+
 @partial(jax.jit, static_argnums=0)
 def _score_chunk(model: Model, params: Tree, x: Array, y: Array) -> tuple[Array, Array]:
     real = y >= 0
-    block = CHUNK if isinstance(model, SoftmaxRegression) else BLOCK  # a whitening matrix is read once a block
-    logits = jax.lax.map(partial(model.apply, params), readable(x), batch_size=block)
+    logits = _logits(model, params, x)
     losses = jax.nn.logsumexp(logits, axis=1) - jnp.take_along_axis(logits, jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
     return jnp.sum((jnp.argmax(logits, axis=1) == y) & real), jnp.sum(losses * real)
 

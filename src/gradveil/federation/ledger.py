@@ -13,7 +13,7 @@ from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
-from gradveil.privacy.inspection import own_parts
+from gradveil.privacy.inspection import is_own, own_parts
 from gradveil.privacy.method import Method
 from gradveil.privacy.sensitivity import ClipBound, Fixed
 from gradveil.privacy.slack import Slack
@@ -88,7 +88,7 @@ def releases(
         copies=copies,
         data_dependent=method.sensitivity.data_dependent or not method.clip.sound,
         unsound_clip=not method.clip.sound,
-        trusted=own_parts(method),
+        trusted=(*own_parts(method), *_own_sampling(plan)),
         honest=_honest(plan, cohort),
         # AdaClip learns from the square of every client's update, which their sum does not show; of others who knows.
         sum_only=isinstance(plan.method.clip, Unclipped | PerLayer | Flat | OwnNorm | Quantile | Slack),
@@ -96,6 +96,11 @@ def releases(
         numbers=numbers[min(t, len(numbers) - 1)],
     )
     return (main, *_count(method, main))
+
+
+def _own_sampling(plan: Plan) -> tuple[str, ...]:
+    """Return the name of a sampling that is the user's own: that it draws no record twice is taken as true."""
+    return (type(plan.sampling).__qualname__,) if is_own(plan.sampling) else ()
 
 
 def of_size(plan: Plan, released: tuple[Release, ...], size: int) -> tuple[Release, ...]:

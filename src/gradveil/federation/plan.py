@@ -17,6 +17,7 @@ from gradveil.federation.server_side import ServerSide
 from gradveil.federation.tuned import Tuned
 from gradveil.fields import real, settle, whole
 from gradveil.keys import LARGEST_SEED
+from gradveil.models.adapters import adapted
 from gradveil.models.features.description import Features
 from gradveil.models.networks import MODELS, Cnn, Model
 from gradveil.models.preparation import Preparation
@@ -110,6 +111,7 @@ class Plan:
     tuned: Tuned | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", adapted(self.model))
         settle(self)
         if not self.dataset or "\0" in self.dataset:
             raise BadInput(f"dataset = {quoted(self.dataset)}: must be a name or a path")

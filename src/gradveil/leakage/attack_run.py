@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradveil import codec
+from gradveil import codec, own_code
 from gradveil.attacks.attack import Attack, Reconstruction, mount
 from gradveil.attacks.labels import INFERENCES
 from gradveil.attacks.leak import Column, Law, Leak, Public, Reading, Stage
@@ -243,11 +243,18 @@ def _facts(scene: Scene, attack: Attack, settings: AttackSettings) -> dict[str, 
     }
 
 
+def _described(attack: Attack) -> str:
+    """Return the attack with its parts; of a user's own, with the digest of its source."""
+    if type(attack).__module__.startswith("gradveil."):
+        return repr(attack)
+    return f"{attack!r} source_sha256={own_code.source_sha256(attack)}"
+
+
 def settings_of(scene: Scene, attack: Attack, rule: str, seed: int, victims: int) -> AttackSettings:
     """Return all that decides an attack: the whole plan, the attack with its parts, and how it read and judged."""
     return AttackSettings(
         plan=codec.encode(scene.plan),
-        attack=repr(attack),
+        attack=_described(attack),
         surface=int(scene.tap.surface),
         view=scene.tap.view,
         single=scene.tap.single,

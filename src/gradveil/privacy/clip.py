@@ -79,10 +79,16 @@ def joint_norms(norms: Array) -> Array:
     return jnp.where(jnp.isinf(largest), jnp.inf, joint)
 
 
-class _Constant:
-    """The methods of a clip that has no state and takes norms of units as they are."""
+class ConstantClip:
+    """All of a clip that has no state and takes norms of units as they are, but `scales` and `bound`.
+
+    Its bound holds for all layers together; a clip whose bound holds for each layer sets joint = False.
+    """
 
     __slots__ = ()
+    joint: ClassVar[bool] = True
+    sound: ClassVar[bool] = True
+    once_a_round: ClassVar[bool] = False
 
     def init(self, params: Tree) -> Tree:
         """Return the empty state."""
@@ -106,12 +112,8 @@ class _Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Unclipped(_Constant):
+class Unclipped(ConstantClip):
     """Leave every unit as it is; C is infinite, so no noise can hide a unit."""
-
-    joint: ClassVar[bool] = True
-    sound: ClassVar[bool] = True
-    once_a_round: ClassVar[bool] = False
 
     def scales(self, norms: Array, state: Tree) -> Array:
         """Return 1 everywhere."""
@@ -123,7 +125,7 @@ class Unclipped(_Constant):
 
 
 @dataclass(frozen=True, slots=True)
-class PerLayer(_Constant):
+class PerLayer(ConstantClip):
     """Clip each layer on its own, as Algorithm 1 and the authors' code: g_m min(1, C / ||g_m||).
 
     The whole unit is then bounded by C sqrt(M), not by C.
@@ -131,8 +133,6 @@ class PerLayer(_Constant):
 
     c: float
     joint: ClassVar[bool] = False
-    sound: ClassVar[bool] = True
-    once_a_round: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         settle(self)
@@ -148,13 +148,10 @@ class PerLayer(_Constant):
 
 
 @dataclass(frozen=True, slots=True)
-class Flat(_Constant):
+class Flat(ConstantClip):
     """Clip the unit as one vector: g min(1, C / ||g||), as DP-SGD; the accounting then needs no factor sqrt(M)."""
 
     c: float
-    joint: ClassVar[bool] = True
-    sound: ClassVar[bool] = True
-    once_a_round: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         settle(self)
@@ -170,7 +167,7 @@ class Flat(_Constant):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnNorm(_Constant):
+class OwnNorm(ConstantClip):
     """Clip unit j to its own size, as the authors' l2-max code: c_j = min(max(max_m ||g_jm||, low), high).
 
     Nothing below `high` is clipped, so `high` is the only bound that holds for every unit.
@@ -179,8 +176,6 @@ class OwnNorm(_Constant):
     low: float = 0.1
     high: float = 32.0
     joint: ClassVar[bool] = False
-    sound: ClassVar[bool] = True
-    once_a_round: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         settle(self)

@@ -18,7 +18,12 @@ _NUMBERS = 2_000_000
 def own_parts(method: Method) -> tuple[str, ...]:
     """Return the names of a method's custom parts, those that are not gradveil's."""
     parts = (method.prune, method.clip, method.sensitivity, method.noise)
-    return tuple(type(part).__qualname__ for part in parts if not type(part).__module__.startswith("gradveil."))
+    return tuple(type(part).__qualname__ for part in parts if is_own(part))
+
+
+def is_own(part: object) -> bool:
+    """Whether a part is a user's, not gradveil's."""
+    return not type(part).__module__.startswith("gradveil.")
 
 
 def inspect(method: Method, params: Tree) -> None:

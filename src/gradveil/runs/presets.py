@@ -12,6 +12,7 @@ from gradveil.errors import BadInput
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.fields import settle_given
 from gradveil.methods import FED_CDP, FED_SUM, METHODS
+from gradveil.models.adapters import adapted_in
 from gradveil.models.networks import Cnn, Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.method import Method
@@ -149,7 +150,7 @@ def resolve(
 
     target_epsilon: what the noise will be scaled to, on which some presets depend; the noise itself is not changed.
     """
-    changes = settle_given(Plan, changes)
+    changes = settle_given(Plan, adapted_in(changes))
     preset = preset_for(dataset, method, target_epsilon, _against(changes, target_epsilon))
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
     defaults = {

@@ -8,6 +8,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.data.sources import locate
 from gradveil.federation.plan import LOADED_BY, Plan
 from gradveil.fields import settle_given
+from gradveil.models.adapters import adapted_in
 from gradveil.privacy.method import Method
 from gradveil.runs import demo
 from gradveil.runs.presets import chosen, resolve
@@ -32,7 +33,7 @@ def resolved(
     named = {key: fields.get(key, table.get(key, default)) for key, default in defaults.items()}
     name = locate(named["dataset"])
     table, fields = ({k: v for k, v in settings.items() if k not in DEFAULTS} for settings in (table, fields))
-    changes = codec.decode_given(Plan, table) | settle_given(Plan, fields)
+    changes = codec.decode_given(Plan, table) | settle_given(Plan, adapted_in(fields))
     data = load(name, **{key: changes[key] for key in LOADED_BY if key in changes})
     if not demonstration:
         method = _method(named["method"], data, changes, target_epsilon)

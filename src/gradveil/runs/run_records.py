@@ -92,7 +92,7 @@ class ClientRecord:
     epsilon: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class RunResult:
     """What came of a run: accuracy, guarantees against every adversary, and digests of all that it rests on.
 
@@ -139,6 +139,9 @@ class RunResult:
     def plain(self) -> dict[str, Any]:
         """Return it as JSON."""
         return codec.record(self)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        return f"RunResult({self.method} on {self.dataset}, {self.rounds} rounds, accuracy {self.accuracy:.3f})"
 
     def guarantee(self, threat_model: str) -> GuaranteeRecord:
         """Return what holds against one adversary."""

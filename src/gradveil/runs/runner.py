@@ -110,12 +110,12 @@ def prepare(
 ) -> Run:
     """Create the run folder, or resume the run in it. extracted: called with the share of features that are there."""
     exists = _has_run(folder, options.resume)
-    dataset = data_for(plan, dataset, extracted)
+    source, dataset = dataset, data_for(plan, dataset, extracted)
     population = Population.of(plan, dataset)
     budget = Budget(plan, dataset, population.copies)
     inspect(plan.method, shape_of(plan, dataset.shape, len(dataset.classes)))
     if not exists:
-        store.create(folder, plan, dataset, options.watch)
+        store.create(folder, plan, dataset, options.watch, source)
     engine = build_engine(plan, population, options)
     if exists:
         store.accept(folder, plan, dataset)
@@ -130,12 +130,13 @@ def _has_run(folder: Path, resume: bool) -> bool:
     return exists
 
 
-def lay_out(plan: Plan, dataset: Dataset, folder: Path) -> None:
-    """Make the folder of a run, or accept the one that is there."""
+def lay_out(plan: Plan, source: Dataset, folder: Path) -> None:
+    """Make the folder of a run, or accept the one that is there. source: the dataset before any features."""
+    dataset = data_for(plan, source)
     if store.exists(folder / store.PLAN):
         store.accept(folder, plan, dataset)
     else:
-        store.create(folder, plan, dataset)
+        store.create(folder, plan, dataset, source=source)
 
 
 def begin(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from gradveil import codec, own_code
 from gradveil.data.partition import Dirichlet, Iid, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, Sampling
 from gradveil.data.schema_text import read_schema
@@ -12,6 +13,7 @@ from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import Plan
 from gradveil.fields import choose, scalar
 from gradveil.methods import DECAYS, METHODS, SENSITIVITY_NAMES, decay
+from gradveil.models.networks import MODELS
 from gradveil.names import pick
 from gradveil.privacy.clip import Clip, Flat, OwnNorm, PerLayer
 from gradveil.privacy.draw import Draw
@@ -59,7 +61,7 @@ def divided(settings: dict[str, Any]) -> tuple[dict[str, Any], "Tweaks"]:
         if "learning_rate" in rest:
             raise BadInput("lr, learning_rate: are one setting; give it once")
         rest["learning_rate"] = rest.pop("lr")
-    for name, read in (("sampling", _sampling), ("partition", partition_from)):
+    for name, read in (("sampling", _sampling), ("partition", partition_from), ("model", _model)):
         if isinstance(rest.get(name), str):
             rest[name] = read(rest[name])
     if isinstance(rest.get("schema"), str | Path):
@@ -70,14 +72,24 @@ def divided(settings: dict[str, Any]) -> tuple[dict[str, Any], "Tweaks"]:
 
 
 def _sampling(name: str) -> Sampling:
-    return pick("sampling", name, SAMPLING_NAMES)
+    return _own("sampling", name) or pick("sampling", name, SAMPLING_NAMES)
+
+
+def _model(name: str) -> Any:
+    return _own("model", name) or pick("model", name, {kind.__name__.lower(): kind for kind in MODELS})()
+
+
+def _own(option: str, name: Any) -> Any:
+    """Return the user's part that `package.module:Name` names; None for a word of ours."""
+    return codec.own_part(name, option, {}) if own_code.is_name(name) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tweaks:
     """What is changed of a method; None leaves a part as it is.
 
-    clip: C, or "flat:C", "per-layer:C"; the others by number or by name, as on the command line.
+    clip: C, or "flat:C", "per-layer:C"; the others by number or by name, as on the command line. A part of the user's
+    own is `package.module:Name`: a value, or a class that is made without arguments.
     """
 
     clip: str | float | None = None
@@ -110,7 +122,8 @@ class Tweaks:
         return replace(method, **changes)
 
     def _sensitivity(self, method: Method, changes: dict[str, Any]) -> dict[str, Any]:
-        chosen: Sensitivity = pick("sensitivity", self.sensitivity, SENSITIVITY_NAMES)
+        own = _own("sensitivity", self.sensitivity)
+        chosen: Sensitivity = own or pick("sensitivity", self.sensitivity, SENSITIVITY_NAMES)
         self._needs_noise("sensitivity", self.sensitivity, method)
         own_norm = isinstance(chosen, L2MaxAsCoded) and "clip" not in changes
         return {"sensitivity": chosen} | ({"clip": OwnNorm()} if own_norm else {})
@@ -122,6 +135,11 @@ class Tweaks:
     def _noise(self, method: Method) -> Schedule:
         if method.noise.silent:
             raise BadInput(f"sigma, decay: method {method.name!r} draws no noise, so it has no noise scale to set")
+        own: Schedule | None = _own("decay", self.decay)
+        if own is not None:
+            if (self.sigma, self.sigma_end) != (None, None):
+                raise BadInput(f"decay = {quoted(self.decay)}: a schedule of your own has its own noise scales")
+            return own
         if self.decay is None and not isinstance(method.noise, Constant):
             return _shifted(method.noise, self.sigma, self.sigma_end)
         if self.decay in (None, "constant") and self.sigma_end is not None:
@@ -152,6 +170,9 @@ def _clip(value: Any, clip: Any) -> Clip:
     """Read NUMBER (the bound of the method's own kind of clip), flat:NUMBER or per-layer:NUMBER."""
     if not isinstance(value, str):
         return _bounded(scalar(float, value, "clip"), value, clip)
+    own: Clip | None = _own("clip", value)
+    if own is not None:
+        return own
     kind, colon, bound = value.rpartition(":")
     if not colon:
         return _bounded(number("clip", value), value, clip)

@@ -18,6 +18,7 @@ from gradveil.runs.store.checkpoint import (
     state_digest,
     watched_path,
 )
+from gradveil.runs.store.encoding import ENCODING, EncodingRecord, read_encoding
 from gradveil.runs.store.files import (
     by_round,
     exists,
@@ -39,6 +40,7 @@ from gradveil.runs.store.folder import (
     create,
     environment,
     plan_from,
+    plan_with_model,
     read_environment,
     read_plan,
     watched,
@@ -65,6 +67,7 @@ __all__ = [
     "CHAIN",
     "CHECKPOINTS",
     "DATA",
+    "ENCODING",
     "ENVIRONMENT",
     "LATEST",
     "METRICS",
@@ -76,6 +79,7 @@ __all__ = [
     "Checkpoint",
     "DataRecord",
     "Earlier",
+    "EncodingRecord",
     "EnvironmentRecord",
     "History",
     "accept",
@@ -96,9 +100,11 @@ __all__ = [
     "parsed",
     "plan_at",
     "plan_from",
+    "plan_with_model",
     "read",
     "read_checkpoint",
     "read_data",
+    "read_encoding",
     "read_environment",
     "read_history",
     "read_json",

@@ -1,7 +1,8 @@
 """A run folder: how it is laid out, what it says of its data and its machine, and how its plan gets other rounds.
 
-It holds plan.toml and plans.json, data.json (what was trained on, without a record), environment.json, metrics.jsonl
-(one line a round), checkpoints/ (latest.npz and the watched rounds), params.npz and result.json.
+It holds plan.toml and plans.json, data.json (what was trained on, without a record), encoding.json (how new examples
+are read), environment.json, metrics.jsonl (one line a round), checkpoints/ (latest.npz and the watched rounds),
+params.npz and result.json.
 """
 
 import hmac
@@ -11,17 +12,19 @@ import shutil
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 import tomli_w
 
-from gradveil import codec
+from gradveil import codec, own_code
 from gradveil.data.dataset import Dataset
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import Plan
 from gradveil.runs.run_records import Earlier
 from gradveil.runs.store import files
 from gradveil.runs.store.checkpoint import CHECKPOINTS, inspect
+from gradveil.runs.store.encoding import encoding_of, write_encoding
 from gradveil.runs.store.folder_records import (
     DataRecord,
     EnvironmentRecord,
@@ -37,8 +40,13 @@ from gradveil.runs.store.result import RESULT
 ENVIRONMENT, WATCH, DATA_KEY = "environment.json", "watch.json", ".data-key"
 
 
-def create(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = frozenset()) -> None:
-    """Lay out a new run folder; nothing of it is left if that fails."""
+def create(
+    folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = frozenset(), source: Dataset | None = None
+) -> None:
+    """Lay out a new run folder; nothing of it is left if that fails.
+
+    dataset: as the model reads it. source: the same before any features, unless it is the same.
+    """
     folder = Path(os.path.abspath(folder))
     with files.refusing(folder, "written"):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -46,19 +54,21 @@ def create(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int] = f
         partial = folder.with_name(f".{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            _fill(partial, plan, dataset, watch)
+            _fill(partial, plan, dataset, watch, source or dataset)
             os.rename(partial, folder)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def _fill(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int]) -> None:
+def _fill(folder: Path, plan: Plan, dataset: Dataset, watch: frozenset[int], source: Dataset) -> None:
     (folder / CHECKPOINTS).mkdir(parents=True)
     key = os.urandom(32)
     if dataset.own:
         files.write(folder / DATA_KEY, key, owner_only=True)
     write_record(folder / ENVIRONMENT, environment())
-    write_record(folder / DATA, _describe(dataset, key, plan))
+    data = _describe(dataset, key, plan)
+    write_record(folder / DATA, data)
+    write_encoding(folder, encoding_of(source, data))
     write_record(folder / WATCH, WatchedRounds(tuple(sorted(watch))))
     _write_plan(folder, plan)
 
@@ -173,6 +183,20 @@ def read_plan(folder: Path) -> Plan:
 
 
 def plan_from(path: Path) -> Plan:
-    """Read a plan from a TOML file, strictly."""
-    plan: Plan = codec.decode(Plan, files.read_toml(path))
+    """Read a plan from a TOML file, strictly; parts of the user's own are imported by their names."""
+    table = files.read_toml(path)
+    with own_code.may_import():
+        plan: Plan = codec.decode(Plan, table)
+    return plan
+
+
+def plan_with_model(folder: Path, model: Any) -> Plan:
+    """Read the plan of a run folder whose model only its user can make; BadInput if it is not this one."""
+    table = files.read_toml(folder / PLAN)
+    with own_code.may_import():
+        plan = replace(codec.decode(Plan, {key: item for key, item in table.items() if key != "model"}), model=model)
+    if codec.encode(plan)["model"] != table.get("model"):
+        raise BadInput(
+            f"model = {quoted(model)}: is not the model of the run in {str(folder)!r}, or its source changed"
+        )
     return plan
