@@ -1,6 +1,5 @@
 """The package as a library: load data, make a plan, train it, attack it, report it, use the model."""
 
-import os
 import tempfile
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,7 +20,6 @@ from gradveil.auditing.subject import Subject, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
 from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
-from gradveil.data import sources
 from gradveil.data.dataset import Dataset, examples_of, readable
 from gradveil.data.outlier import load_with_outlier
 from gradveil.deployment.journal import JOURNAL
@@ -38,6 +36,7 @@ from gradveil.names import pick
 from gradveil.privacy.method import Method
 from gradveil.reports import evidence
 from gradveil.runs import store
+from gradveil.runs.given_data import load_named, located, path_of
 from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.run_records import RunResult
 from gradveil.runs.runner import Options
@@ -75,27 +74,21 @@ class Trained:
         return likeliest
 
 
-LOADING = {"data_dir": str, "target": str, "train_all": bool, "allow_download": bool, "seed": int}
-
-
 @machine_errors()
 def dataset(name: str | Path, **options: Any) -> Dataset:
     """Load a dataset by name or path; options as `gradveil.data.sources.load`."""
-    coerced: dict[str, Any] = {}
-    for key, value in options.items():
-        kind = pick("option", key, LOADING)
-        if value is not None or kind is bool:
-            coerced[key] = Path(_path(key, value)) if key == "data_dir" else scalar(kind, value, key)
-    if "seed" in coerced:
-        whole("seed", coerced["seed"], 0, LARGEST_SEED)
-    return sources.load(sources.locate(name), **coerced)
+    return load_named(name, options)
 
 
 @machine_errors()
 def plan(
-    name: str | Path, method: Method | str = "fed-cdp", *, target_epsilon: float | None = None, **changes: Any
+    name: str | Path | Dataset,
+    method: Method | str = "fed-cdp",
+    *,
+    target_epsilon: float | None = None,
+    **changes: Any,
 ) -> Plan:
-    """Make a plan for a dataset: its preset, with your changes to any field of Plan.
+    """Make a plan for a dataset (a name, a path, or data in memory): its preset, with your changes to fields of Plan.
 
     The short names of the command line are understood too: lr, clip, sigma, decay, sigma_end, draw, sensitivity.
     target_epsilon: scales all noise so that the plan spends at most that, against its `threat_model`.
@@ -111,24 +104,16 @@ def plan(
 
 
 def _started(
-    name: str | Path, method: Method | str, target: float | None, changes: dict[str, Any]
+    name: str | Path | Dataset, method: Method | str, target: float | None, changes: dict[str, Any]
 ) -> tuple[Plan, Dataset]:
     """Return the preset's plan with the user's changes, its noise not yet scaled to a target, and its data."""
     if not isinstance(method, Method | str):
         raise BadInput(f"method = {quoted(method)}: a name or a Method is expected")
     refuse_unknown(changes)
     given, tweaks = divided(changes)
-    location, loading = sources.locate(name), {key: given[key] for key in ("target", "train_all") if key in given}
-    data = dataset(location, **loading)
+    location, data, given = located(name, given)
     started = method_named(method) if isinstance(method, str) else method
     return resolve(location, data, tweaks.of(chosen(started, data, given, target)), given, target), data
-
-
-def _path(name: str, value: Any) -> Path:
-    """Return the user's path; BadInput if it is none."""
-    if not isinstance(value, str | os.PathLike) or not os.fspath(value) or "\0" in str(value):
-        raise BadInput(f"{name} = {quoted(value)}: a path is expected")
-    return Path(value)
 
 
 @machine_errors()
@@ -153,7 +138,7 @@ def tune(
     target = scalar(float, target_epsilon, "target_epsilon")
     made, data = _started(name, method, target, changes)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "tuned.toml" if out is None else _path("out", out)
+        file = Path(folder) / "tuned.toml" if out is None else path_of("out", out)
         search = Search(out=file, load=dataset, on=scalar(str, on, "on"), trials=trials, target_epsilon=target)
         return tune_into_file(made, data, search).plan
 
@@ -165,10 +150,13 @@ def train(
     resume: bool = False,
     engine: str = "vectorized",
     *,
+    data: Dataset | None = None,
     attack: bool = False,
     report: bool = False,
 ) -> Trained:
     """Train a plan in a run folder (a temporary one by default) and return the model.
+
+    data: what the plan was made for, where it is in memory; otherwise it is loaded by its name.
 
     resume: continue the run in the folder; only `rounds` may differ in the plan.
     engine: `vectorized`, or `serial`, the slow reference. attack: attack the run at all three surfaces afterwards.
@@ -178,15 +166,17 @@ def train(
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
     if report and out is None:
         raise BadInput("report: name the folder that the page goes to, with out")
-    carry_out = partial(_train, plan, Options(resume=resume, engine=engine), attack, report)
+    if data is not None and (not isinstance(data, Dataset) or data.name != plan.dataset):
+        raise BadInput(f"data = {quoted(data)}: the plan is for {plan.dataset!r}")
+    carry_out = partial(_train, plan, data, Options(resume=resume, engine=engine), attack, report)
     if out is None:
         with tempfile.TemporaryDirectory() as folder:
             return carry_out(Path(folder) / "run")
-    return carry_out(_path("out", out))
+    return carry_out(path_of("out", out))
 
 
-def _train(plan: Plan, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
-    data = pipeline.loaded(plan)
+def _train(plan: Plan, given: Dataset | None, options: Options, attack: bool, report: bool, folder: Path) -> Trained:
+    data = pipeline.loaded(plan) if given is None else given
     done = pipeline.run(plan, data, folder, options, attack=attack, report=report)
     return Trained(
         plan, server.model_of(plan, done.run.state), data.classes, data.shape, done.result, done.attacks, done.page
@@ -202,9 +192,9 @@ def report(*runs: str | Path, out: str | Path | None = None, show_truth: bool = 
     """
     if not runs:
         raise BadInput("runs: name at least one run folder")
-    folders = [folder for run in runs for folder in evidence.folders_in(_path("runs", run))]
-    usual = (_path("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
-    return pipeline.report(folders, usual if out is None else _path("out", out), show_truth)
+    folders = [folder for run in runs for folder in evidence.folders_in(path_of("runs", run))]
+    usual = (path_of("runs", runs[0]) if len(runs) == 1 else Path()) / pipeline.REPORT
+    return pipeline.report(folders, usual if out is None else path_of("out", out), show_truth)
 
 
 @machine_errors()
@@ -229,13 +219,13 @@ def attack(
     pick("rule", rule, RULES)
     mounted: Attack = attack if is_attack(attack) else pick("attack", attack, ATTACKS | INFERENCES).value  # type: ignore[assignment]
     whole("seed", seed, 0, LARGEST_SEED)
-    plan = target if isinstance(target, Plan) else store.read_plan(_path("target", target))
+    plan = target if isinstance(target, Plan) else store.read_plan(path_of("target", target))
     data = pipeline.loaded(plan)
     tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
         scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(_path("target", target), plan, data, tap, scenes.round_numbers(rounds))
+        scene = scenes.of_run(path_of("target", target), plan, data, tap, scenes.round_numbers(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
@@ -270,21 +260,21 @@ def _subject(target: Plan | Method | str | Path) -> Subject:
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
         made = plan("digits", target)
         return _claimed(made, made.method.name, named=True)
-    folder = _path("target", target)
+    folder = path_of("target", target)
     made = store.read_plan(folder)
     result = store.read_result(folder, store.inspect(folder, made).heads[-1])
     return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
 
 
 def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
-    neighbor = load_with_outlier(made.dataset, made.target)
+    neighbor = load_with_outlier(made.dataset, made.target, made.schema)
     return subject_of(made, pipeline.loaded(made), name, result, named, neighbor)
 
 
 @machine_errors()
 def load(folder: str | Path) -> Trained:
     """Return the model of a finished run; BadInput if its parameters are not those of its result."""
-    folder = _path("folder", folder)
+    folder = path_of("folder", folder)
     plan, data = store.read_plan(folder), store.read_data(folder)
     result = store.read_result(folder, store.inspect(folder, plan).heads[-1])
     if result is None:

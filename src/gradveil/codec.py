@@ -40,11 +40,18 @@ def _encode_field(field: "dataclasses.Field[Any]", value: Any) -> Any:
     kinds = field.metadata.get("kinds")
     if kinds is None:
         return encode(value)
+    if isinstance(value, tuple):
+        return [_encode_field(field, item) for item in value]
     if not dataclasses.is_dataclass(value):
         raise BadInput(f"{field.name} = {quoted(value)}: only a dataclass can be written to a file")
     cls = type(value)
     own = cls in kinds  # a user's part is named by its module, and refused by `decode`: a file never imports code
-    return {"kind": cls.__name__ if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
+    return {"kind": _kind(cls) if own else f"{cls.__module__}:{cls.__qualname__}", **encode(value)}
+
+
+def _kind(cls: type[Any]) -> str:
+    """Return what a file calls a part: its class, or the `KIND` that the class states."""
+    return str(getattr(cls, "KIND", cls.__name__))
 
 
 def record(value: Any) -> Any:
@@ -93,12 +100,20 @@ def _decode_field(field: "dataclasses.Field[Any]", hint: Any, value: Any, where:
     kinds = field.metadata.get("kinds")
     if kinds is None:
         return _decode_plain(hint, value, where)
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise BadInput(f"{where} = {quoted(value)}: a list is expected")
+        return tuple(_decode_part(kinds, item, f"{where}[{i}]") for i, item in enumerate(value))
+    return _decode_part(kinds, value, where)
+
+
+def _decode_part(kinds: tuple[type[Any], ...], value: Any, where: str) -> Any:
     if not isinstance(value, dict) or "kind" not in value:
         raise BadInput(f"{where} = {quoted(value)}: a table with a `kind` is expected")
-    chosen = {kind.__name__: kind for kind in kinds}.get(str(value["kind"]))
+    chosen = {_kind(kind): kind for kind in kinds}.get(str(value["kind"]))
     if chosen is None:
         raise BadInput(
-            f"{where}.kind = {quoted(value['kind'], 200)}: must be one of {', '.join(k.__name__ for k in kinds)}"
+            f"{where}.kind = {quoted(value['kind'], 200)}: must be one of {', '.join(_kind(k) for k in kinds)}"
         )
     return decode(chosen, {k: v for k, v in value.items() if k != "kind"}, where)
 

@@ -46,7 +46,13 @@ def _hints(cls: Any) -> dict[str, Any]:
 
 def _settled(field: "dataclasses.Field[Any]", hint: Any, value: Any) -> Any:
     kinds = field.metadata.get("kinds")
-    return _plain(hint, value, field.name) if kinds is None else _part(kinds, hint, value, field.name)
+    if kinds is None:
+        return _plain(hint, value, field.name)
+    if typing.get_origin(hint) is not tuple:
+        return _part(kinds, hint, value, field.name)
+    if not isinstance(value, list | tuple):
+        raise BadInput(f"{field.name} = {quoted(value)}: a list is expected")
+    return tuple(_part(kinds, typing.get_args(hint)[0], item, field.name) for item in value)
 
 
 def _plain(hint: Any, value: Any, where: str) -> Any:

@@ -200,4 +200,4 @@ def refuse_unreached(watch: frozenset[int], plan: Plan) -> None:
 def loaded(plan: Plan, progress: Progress = silent) -> Dataset:
     """Load the data of a plan."""
     progress(Loading(plan.dataset))
-    return sources.load(plan.dataset, target=plan.target, train_all=plan.train_all)
+    return sources.load(plan.dataset, **plan.loading)

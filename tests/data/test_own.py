@@ -185,7 +185,7 @@ def test_an_npz_of_floats_and_text_labels_is_used_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"x": np.ones((20, 2))}, "named x and y, and holds x"),
+        ({"x": np.ones((20, 2))}, "named x and y, or .*, and holds x"),
         ({"x": np.full((20, 2), np.nan), "y": np.arange(20) % 2}, "not a finite number, first in record 0"),
         ({"x": np.full((20, 2), 1e300), "y": np.arange(20) % 2}, "not a finite number"),
         ({"x": np.ones((20, 2), dtype=np.int64), "y": np.arange(20) % 2}, "not int64"),
@@ -265,9 +265,9 @@ def test_paths_that_lead_nowhere_or_to_something_else_are_refused(tmp_path):
     with pytest.raises(BadInput, match="does not exist"):
         load(str(tmp_path / "gone.csv"), target="y")
     (tmp_path / "a.xlsx").write_text("")
-    with pytest.raises(BadInput, match=r"neither a \.csv file"):
+    with pytest.raises(BadInput, match=r"neither a \.csv"):
         load(str(tmp_path / "a.xlsx"))
-    with pytest.raises(BadInput, match="only for CSV files"):
+    with pytest.raises(BadInput, match="only for tables"):
         load(_npz(tmp_path, x=np.ones((20, 2)), y=np.arange(20) % 2), target="y")
 
 

@@ -12,6 +12,8 @@ import pytest
 from gradveil import keys
 from gradveil.accounting.accountant import account
 from gradveil.accounting.tight import ADD_REMOVE
+from gradveil.data.sampling import Poisson
+from gradveil.data.table_schema import ClassTarget, NumberColumn, Schema
 from gradveil.deployment import policy as policies
 from gradveil.deployment.node import Node, NodeSettings, own_population
 from gradveil.deployment.policy import Policy, least_sigma, unguarded
@@ -116,6 +118,11 @@ def test_a_plan_that_breaks_the_policy_is_refused_with_the_reason_and_nothing_is
 MISFITS = {
     "dataset": ({"dataset": "other"}, {}, "holds tiny"),
     "columns": ({}, {"columns": ("age (1)",)}, "columns: those of the plan differ"),
+    "sizes": (
+        {"sampling": Poisson(), "client_sizes": (10,) * 9},
+        {},
+        "client_sizes: this node holds clients of one size",
+    ),
     "another split": ({"train_all": True}, {}, "train_all"),
     "a key for secret noise": ({}, {"key": (1, 2)}, "key: must be absent where the plan's noise is secret"),
     "double weights": ({}, {"params": "double"}, "float32"),
@@ -352,3 +359,22 @@ def test_spending_that_was_edited_is_refused_not_believed(tmp_path, secret):
             spending.read()
     spending.path.write_text(text)
     assert spending.read()
+
+
+SCHEMA = Schema(
+    ClassTarget("kind", ("a", "b", "c")), tuple(NumberColumn(f"x{i}", -5, 5) for i in range(12)), public=True
+)
+OTHER = replace(SCHEMA, columns=(NumberColumn("x0", -6, 5), *SCHEMA.columns[1:]))
+
+
+@pytest.mark.parametrize(
+    ("own", "planned", "accepted"),
+    [(SCHEMA, SCHEMA, True), (SCHEMA, OTHER, False), (None, SCHEMA, False), (SCHEMA, None, False)],
+    ids=["same", "another range", "node has none", "plan has none"],
+)
+def test_a_node_trains_only_by_the_schema_that_it_encoded_its_rows_by(site, secret, own, planned, accepted):
+    node = site(own=True)
+    node.dataset = replace(node.dataset, schema=own)
+    objection = node._mismatch(ordered(replace(secret, schema=planned)))
+    assert accepted == (objection is None)
+    assert accepted or objection.startswith("schema: ")

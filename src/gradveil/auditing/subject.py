@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from gradveil.accounting.accountant import account
 from gradveil.accounting.release import Ledger
 from gradveil.data.dataset import Dataset
+from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
 from gradveil.federation.plan_data import data_for
@@ -72,6 +73,8 @@ def subject_of(
     named: whether a method was named rather than a plan, so that the paper's printed figure is meant. neighbor: the
     dataset as `load_with_outlier` loads it.
     """
+    if plan.client_sizes:
+        raise BadInput("client_sizes: an audit needs clients of one size; audit the plan without client_column")
     dataset = data_for(plan, dataset)
     budget = Budget(plan, dataset, Population.of(plan, dataset).copies if result is None else result.copies)
     most = expected_participations(plan) if result is None else result.max_participations

@@ -95,5 +95,14 @@ def on_other_data(plan: Plan, data: Dataset) -> Plan:
     batch = max(1, min(size, round(plan.batch * size / plan.client_size)))
     cohort = clients if plan.cohort == plan.clients else min(clients, plan.cohort)
     fitted = {"clients": clients, "cohort": cohort, "client_size": size, "batch": batch, "minimum_cohort": None}
-    own = {"dataset": data.name, "target": None, "train_all": False, "noise_source": NoiseSource.SEEDED}
+    own = {
+        "dataset": data.name,
+        "target": None,
+        "schema": None,
+        "client_column": None,
+        "test": None,
+        "client_sizes": (),
+        "train_all": False,
+        "noise_source": NoiseSource.SEEDED,
+    }
     return replace(plan if plan.method.noise.silent else louder(plan, weight), **fitted, **own)  # type: ignore[arg-type]

@@ -161,7 +161,7 @@ def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, ro
     if not (folder / store.PLAN).exists():
         raise BadInput(f"{str(folder)!r}: is not a run folder")
     plan = store.read_plan(folder)
-    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
+    data = load(plan.dataset, data_dir=data_dir, **plan.loading)
     tap = Tap.at(plan, surface, view)
     if batch is not None:
         if batch not in (plan.batch, 1) or (batch == 1 and not tap.single and plan.batch != 1):

@@ -67,19 +67,19 @@ def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
     if _is_run(path):
         plan = store.read_plan(path)
         result = store.read_result(path, store.inspect(path, plan).heads[-1])
-        data = loaded(plan.dataset, target=plan.target, train_all=plan.train_all)
+        data = loaded(plan.dataset, **plan.loading)
         subject = subject_of(plan, data, path.name, result, neighbor=_neighbor(plan))
         return replace(subject, on_nodes=store.exists(path / JOURNAL))
     if path.suffix == ".toml":
         (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)
-        data = loaded(plan.dataset, target=plan.target, train_all=plan.train_all)
+        data = loaded(plan.dataset, **plan.loading)
         return subject_of(plan, data, path.name, neighbor=_neighbor(plan))
     pick("audit", target, METHODS)
     raise BadInput(f"{quoted(target)}: must be a method, a plan file that ends in .toml, or a run folder")
 
 
 def _neighbor(plan: Plan) -> Dataset | None:
-    return load_with_outlier(plan.dataset, plan.target)
+    return load_with_outlier(plan.dataset, plan.target, plan.schema)
 
 
 def of_mechanism(

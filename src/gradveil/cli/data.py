@@ -1,4 +1,4 @@
-"""`gradveil data`: which datasets there are, where they are, and whether their files are the published ones."""
+"""`gradveil data`: which datasets there are and where, whether files are the published ones, how a table is read."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradveil.cli.options import AsJson, DataDir
+from gradveil.cli.options import AsJson, DataDir, Target
 from gradveil.cli.output import emit_json, table
 from gradveil.errors import RunFailed
 
 if TYPE_CHECKING:
     from gradveil.data.sources import Check
 
-app = typer.Typer(help="List, download and verify datasets.", no_args_is_help=True)
+app = typer.Typer(help="List, download and verify datasets; show how a table of yours is read.", no_args_is_help=True)
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of datasets.", show_default="all")]
 
@@ -37,6 +37,25 @@ def list_datasets(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         for source in listed
     ]
     _show(as_json, {"datasets": answer}, ["name", "meaning", "size", "downloaded"], rows)
+
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A table of your own: .csv, .parquet or .arrow.")]
+
+
+@app.command()
+def show(file: File, target: Target = None, as_json: AsJson = False) -> None:
+    """Show how each column of your table is read, and how many features it costs; prints private values."""
+    from gradveil.cli import data_steps
+
+    data_steps.show(file, target, as_json)
+
+
+@app.command()
+def schema(file: File, target: Target = None) -> None:
+    """Draft a schema of your table as TOML; values taken from the private rows are marked. Edit them, then run."""
+    from gradveil.cli import data_steps
+
+    data_steps.schema(file, target)
 
 
 @app.command()

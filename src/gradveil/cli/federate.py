@@ -157,7 +157,7 @@ def server(
     else:
         federation = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
         plan = federate_steps.plan_of(plan_file, data_dir)
-        conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, target=plan.target), folder, federation)
+        conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, **plan.loading), folder, federation)
     if show:
         return federate_steps.show_server(config, folder)
     federate_steps.serve(config, folder, as_json)
@@ -187,6 +187,9 @@ def node(
         str | None, Opt(metavar="I/N", help="Hold part I of N of a built-in dataset, such as 0/3.")
     ] = None,
     target: Annotated[str | None, Opt(help="CSV file: the column to predict.")] = None,
+    schema: Annotated[
+        Path | None, Opt(help="CSV file: how its columns become features; must be the schema of the plan.")
+    ] = None,
     state: Annotated[Path, Opt(help="Folder for the record of privacy spent on this data.")] = Path("node-state"),
     runtime_port: Annotated[int, Opt(help="Free port on loopback; nodes on one host need different ones.")] = 9094,
     data_dir: DataDir = None,
@@ -213,6 +216,7 @@ def node(
         policy=str(federate_steps.existing("policy", policy)),
         shard=shard,
         target=target,
+        schema=None if schema is None else str(federate_steps.existing("schema", schema)),
         data_dir=None if data_dir is None else str(data_dir.resolve()),
     )
     config = SuperNodeConfig(

@@ -21,6 +21,15 @@ DataDir = Annotated[
     ),
 ]
 Target = Annotated[str | None, Option(help="CSV file: the column to predict.", rich_help_panel=DATA)]
+SchemaFile = Annotated[
+    Path | None,
+    Option(
+        "--schema",
+        help="CSV file: how its columns become features, as `gradveil data schema` drafts it.",
+        show_default="from the private rows",
+        rich_help_panel=DATA,
+    ),
+]
 KeepTruth = Annotated[
     bool,
     Option(

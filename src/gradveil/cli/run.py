@@ -16,6 +16,7 @@ from gradveil.cli.options import (
     Decay,
     Draw,
     KeepTruth,
+    SchemaFile,
     Sensitivity,
     Sigma,
     SigmaEnd,
@@ -41,6 +42,14 @@ def run(
         _data(help="A name from `gradveil data list`, or the path of your own data.", show_default="digits"),
     ] = None,
     target: Target = None,
+    schema: SchemaFile = None,
+    client_column: Annotated[
+        str | None, _data(help="Table: the column that names each row's client.", show_default="clients are made up")
+    ] = None,
+    test: Annotated[
+        Path | None,
+        _data(help="A table of rows to test on; needs --schema.", show_default="a quarter of the rows"),
+    ] = None,
     data_dir: DataDir = None,
     train_all: Annotated[
         bool, _data("--train-all", help="MNIST: train on all 60,000 images, without a validation split.")
@@ -145,7 +154,8 @@ def run(
         "sensitivity": sensitivity, "sampling": sampling, "cohort_sampling": cohort_sampling, "partition": partition,
         "noise_source": noise_source, "seed": seed, "delta": delta, "target_accuracy": target_accuracy,
         "max_epsilon": max_epsilon, "accountant": accountant, "threat_model": threat_model,
-        "train_all": train_all or None, "target": target, "dataset": dataset, "method": method,
+        "train_all": train_all or None, "target": target, "schema": schema, "client_column": client_column,
+        "test": test, "dataset": dataset, "method": method,
     }  # fmt: skip
     request = RunRequest(
         plan_file=plan_file,

@@ -96,7 +96,7 @@ def _resume(request: RunRequest, options: Options) -> None:
 
 
 def _loaded(data_dir: Path | None, plan: Plan) -> Dataset:
-    return load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
+    return load(plan.dataset, data_dir=data_dir, **plan.loading)
 
 
 def plans_from(
@@ -169,7 +169,7 @@ def _show(done: RunOutcomes, attack: bool, as_json: bool) -> None:
 
 
 def _dry_run(plan: Plan, data_dir: Path | None, options: Options, as_json: bool, origin: str) -> None:
-    data = load(plan.dataset, data_dir=data_dir, target=plan.target, train_all=plan.train_all)
+    data = load(plan.dataset, data_dir=data_dir, **plan.loading)
     with doing("compiling and timing one round"):
         expected = estimate(plan, data, options)
     budget = Budget(plan, data, expected.copies)

@@ -1,9 +1,11 @@
 """What a finished run says to a person, in at most 25 lines."""
 
+import math
+
 import typer
 
 from gradveil.cli.guarantee_output import show_guarantees, show_presumed
-from gradveil.cli.output import say
+from gradveil.cli.output import say, table
 from gradveil.runs.epsilon_records import PaperAccount
 from gradveil.runs.estimate import Estimate
 from gradveil.runs.run_records import RoundLine, RunResult
@@ -23,9 +25,27 @@ def show(runs: list[Run], results: list[RunResult]) -> None:
         say(_ended(run, result))
         show_guarantees(f"Guarantees of {result.method}", result.guarantees)
         show_presumed(result.presumed)
+        _show_clients(run, result)
         for sentence in (*_privacy(run, result), *_remarks(run, result)):
             say(sentence)
         typer.echo(f"run folder: {result.run_dir}")
+
+
+MOST_CLIENTS = 10
+
+
+def _show_clients(run: Run, result: RunResult) -> None:
+    """Print the clients that the data name, those that spent most first."""
+    if result.clients is None:
+        return
+    order = sorted(result.clients, key=lambda c: (-math.inf if c.epsilon is None else -c.epsilon, -c.examples))
+    shown = [
+        [c.name, str(c.examples), str(c.participations), "none finite" if c.epsilon is None else f"{c.epsilon:.3g}"]
+        for c in order[:MOST_CLIENTS]
+    ]
+    more = "" if len(order) <= MOST_CLIENTS else f", {MOST_CLIENTS} of {len(order)}"
+    title = f"Clients{more}; epsilon against {run.plan.threat_model}"
+    table(title, ["client", "examples", "rounds", "epsilon"], shown)
 
 
 def accuracy(result: RunResult) -> str:

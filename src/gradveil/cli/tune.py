@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gradveil.cli import options
-from gradveil.cli.options import THREATS, AsJson, DataDir, Target
+from gradveil.cli.options import THREATS, AsJson, DataDir, SchemaFile, Target
 from gradveil.cli.output import doing
 from gradveil.cli.tune_request import TuneRequest
 
@@ -21,6 +21,7 @@ _output = partial(typer.Option, rich_help_panel=options.OUTPUT)
 def tune(
     dataset: Annotated[str, _data(help="A name from `gradveil data list`, or the path of your own data.")],
     target: Target = None,
+    schema: SchemaFile = None,
     data_dir: DataDir = None,
     on: Annotated[
         str,
@@ -58,6 +59,7 @@ def tune(
     request = TuneRequest(
         dataset=dataset,
         target=target,
+        schema=schema,
         data_dir=data_dir,
         on=on,
         method=method,

@@ -10,6 +10,7 @@ class TuneRequest:
 
     dataset: str
     target: str | None
+    schema: Path | None
     data_dir: Path | None
     on: str
     method: str

@@ -28,7 +28,7 @@ def execute(request: TuneRequest) -> None:
     """Tune, write the plan, and say what it rests on."""
     find = partial(load, data_dir=request.data_dir)
     plan = _started(request, find)
-    dataset = find(plan.dataset, target=plan.target)
+    dataset = find(plan.dataset, **plan.loading)
     done = tune_into_file(plan, dataset, _search(request, find))
     forecast = _forecast(done.plan, dataset)
     shown = () if done.hidden else done.done
@@ -44,9 +44,9 @@ def execute(request: TuneRequest) -> None:
 def _started(request: TuneRequest, find: Callable[..., Dataset]) -> Plan:
     """Return the plan that the grid is laid around."""
     fields = {
-        "dataset": request.dataset, "method": request.method, "target": request.target, "seed": request.seed,
+        "dataset": request.dataset, "method": request.method, "target": request.target, "schema": request.schema,
         "threat_model": request.threat_model, "delta": request.delta, "clients": request.clients,
-        "noise_source": request.noise_source,
+        "noise_source": request.noise_source, "seed": request.seed,
     }  # fmt: skip
     settings, tweaks = divided({name: value for name, value in fields.items() if value is not None})
     (plan,) = resolved({}, settings, tweaks, find, request.target_epsilon)

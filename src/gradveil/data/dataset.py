@@ -6,39 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from gradveil.data import in_memory
+from gradveil.data.records import UNCOVERED, Array, Feature, Split, readable
+from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
 from gradveil.fields import MOST_REAL
 
-Array = np.ndarray[Any, Any]
-
-UNCOVERED = "were taken from the private records themselves, which no epsilon here covers."
-"""How every caveat of a dataset ends: what precedes it depends on the records."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Split:
-    """Examples and labels: x [n, ...] uint8 (pixels, read as x / 255) or float32 (read as it is); y int32 [n]."""
-
-    x: Array
-    y: Array
-
-    def __post_init__(self) -> None:
-        if len(self.x) != len(self.y):
-            raise ValueError(f"x has {len(self.x)} examples and y {len(self.y)} labels")
-        if self.x.dtype not in (np.uint8, np.float32) or self.y.dtype != np.int32:
-            raise ValueError(f"x must be uint8 or float32 and y int32, not {self.x.dtype} and {self.y.dtype}")
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """One feature of a table and its values start..stop-1 in a row: a number has one, a category one per level."""
-
-    name: str
-    start: int
-    stop: int
+__all__ = ["UNCOVERED", "Array", "Dataset", "Feature", "Split", "examples_of", "readable"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +25,9 @@ class Dataset:
     says which values of a table row belong together; empty for images. `caveats` are sentences that come first in every
     guarantee of a model trained on it: what was taken from the records without noise. Empty where scaling and classes
     are public constants. `features_sha256` names the fixed features that stand in place of the examples, empty for the
-    examples themselves.
+    examples themselves. `schema` says how the rows of a table became features, where one was given; new rows are
+    encoded by it. `owners` is the number of the client that each training row belongs to, int32 [n], where the data
+    say so; `client_names` names the clients.
     """
 
     name: str
@@ -64,6 +40,21 @@ class Dataset:
     features: tuple[Feature, ...] = ()
     caveats: tuple[str, ...] = ()
     features_sha256: str = ""
+    schema: Schema | None = None
+    owners: Array | None = None
+    client_names: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(x: Any, y: Any = None, **options: Any) -> "Dataset":
+        """Make a dataset of what is in memory; see `gradveil.data.in_memory.fields_of` for the options.
+
+        x: an array [n, ...], a frame of pandas, polars or pyarrow, or a torch Dataset of (example, label). y: labels
+        [n], or the column of the frame to predict.
+
+        >>> Dataset.of(np.eye(20, dtype=np.float32), [0, 1] * 10, classes=("no", "yes")).shape
+        (20,)
+        """
+        return Dataset(**in_memory.fields_of(x, y, **options))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -81,18 +72,15 @@ class Dataset:
         return float(np.mean(self.test.y == np.argmax(counts)))
 
     def digest(self) -> str:
-        """Return the SHA-256 over all splits, by which a run folder identifies its data."""
+        """Return the SHA-256 over all splits and who owns which row, by which a run folder identifies its data."""
         running = hashlib.sha256()
         for split in (self.train, self.validation, self.test):
             for array in (split.x, split.y) if split is not None else ():
                 running.update(str((array.dtype.str, array.shape)).encode())
                 running.update(np.ascontiguousarray(array).data)
+        if self.owners is not None:
+            running.update(self.owners.tobytes())
         return running.hexdigest()
-
-
-def readable(x: Any) -> Any:
-    """Return stored examples (NumPy or JAX) as a model reads them: bytes become x / 255, numbers stay."""
-    return x.astype(np.float32) / np.float32(255) if x.dtype == np.uint8 else x
 
 
 def examples_of(x: Any, shape: tuple[int, ...]) -> Array:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gradveil.data.dataset import Array
+from gradveil.data.records import Array
 
 _CIFAR_RECORD = 1 + 3 * 32 * 32
 

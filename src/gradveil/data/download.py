@@ -16,8 +16,8 @@ import numpy as np
 
 from gradveil.data import decode, package_mirrors
 from gradveil.data.catalog import Source
-from gradveil.data.dataset import Array
 from gradveil.data.local_files import check, store
+from gradveil.data.records import Array
 from gradveil.errors import BadInput
 
 Files = Iterator[tuple[str, bytes]]

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from gradveil.data import decode
-from gradveil.data.dataset import Array, Dataset, Split
+from gradveil.data.dataset import Dataset
+from gradveil.data.records import Array, Split
 from gradveil.data.split import part, quarter
 
 _CIFAR_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -5,19 +5,23 @@ import tempfile
 from pathlib import Path
 
 from gradveil.data import tabular_datasets, user_csv, user_data
+from gradveil.data.class_names import number
 from gradveil.data.dataset import Dataset
 from gradveil.data.split import quarter
+from gradveil.data.table_schema import Schema
 
 FAR = 1e6
 """By what the numbers of the record are multiplied."""
 
 
-def load_with_outlier(name: str, target: str | None) -> Dataset | None:
+def load_with_outlier(name: str, target: str | None, schema: Schema | None = None) -> Dataset | None:
     """Load a dataset whose first training record is far from all others; its label, and so the split, is the same.
 
-    None where the loader reads no statistics that could be replayed: built-in datasets that public constants scale, and
-    files whose numbers are used as they are.
+    None where the loader reads no statistics that could be replayed: built-in datasets that public constants scale,
+    tables with a schema, and files whose numbers are used as they are.
     """
+    if schema is not None:
+        return None
     if name == "cancer":
         return tabular_datasets.cancer(FAR)
     path = Path(name).expanduser()
@@ -27,7 +31,7 @@ def load_with_outlier(name: str, target: str | None) -> Dataset | None:
 def _of_table(path: Path, target: str | None) -> Dataset:
     """Load a copy of a table in which the record is changed, by the loader that loads the table."""
     table = user_csv.read(path, target, lambda share: None)
-    train, _ = quarter(user_data.number(table.labels, str(path))[0])
+    train, _ = quarter(number(table.labels, str(path))[0])
     with path.open(encoding="utf-8-sig", newline="") as file:
         header, *records = (row for row in csv.reader(file, delimiter=table.separator) if row)
     at = int(table.records[train[0]])

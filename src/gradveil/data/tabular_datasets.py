@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from gradveil.data.dataset import UNCOVERED, Array, Dataset, Feature, Split
+from gradveil.data.dataset import Dataset
+from gradveil.data.records import UNCOVERED, Array, Feature, Split
 from gradveil.data.split import part, quarter
 
 STATISTICS_NOTE = "columns are standardized with the mean and deviation of the training rows, which no epsilon covers"

@@ -1,13 +1,14 @@
 """Parsing a column of text as numbers or categories, and refusing one that is ambiguous."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from gradveil.data.dataset import Array
-from gradveil.data.user_csv import CsvTable, as_number, line_of, without_missing
+from gradveil.data.records import Array
+from gradveil.data.user_csv import as_number, without_missing
 from gradveil.errors import BadInput
 
 MOST_LEVELS = 200
@@ -19,10 +20,28 @@ FEW_LEVELS = 20
 ROWS_A_LEVEL = 5
 """Training rows per category that are needed if there are more."""
 
-_COMMA = re.compile(r"[+-]?(\d+,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)")
-_DATE = re.compile(
+COMMA = re.compile(r"[+-]?(\d+,\d+([eE][+-]?\d+)?|\d{1,3}(,\d{3})+(\.\d+)?|\d{1,3}(\.\d{3})+,\d+)")
+DATE = re.compile(
     r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))([T ].*)?|\d{1,2}:\d{2}(:\d{2})?"
 )
+
+
+class TextTable(Protocol):
+    """A table of text, from a file or a frame; `path` says in a sentence which one, `line` where one of its rows is."""
+
+    @property
+    def path(self) -> object:
+        """The file's path, or another name."""
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """Arrow arrays by the names of the columns."""
+
+    def texts(self, name: str) -> Any:
+        """Return a column as one Arrow array of text, one value a row."""
+
+    def line(self, row: int) -> str:
+        """Return where a row is, such as "line 12"."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,24 +61,24 @@ class Texts:
     missing: int
 
 
-def parse(table: CsvTable, name: str) -> Numbers | Texts:
+def parse(table: TextTable, name: str) -> Numbers | Texts:
     """Read a column as numbers if every value that is not missing is a finite number, and otherwise as categories.
 
     Refused: a column of numbers but for a few cells, and numbers that are written with a decimal comma.
     """
     texts = table.texts(name)
-    values = _cast(texts)
+    values = cast(texts)
     if values is not None and np.isfinite(values).all():
         return Numbers(values, 0)
     return _parse_with_missing(table, name, without_missing(texts))
 
 
-def _parse_with_missing(table: CsvTable, name: str, plain: Any) -> Numbers | Texts:
+def _parse_with_missing(table: TextTable, name: str, plain: Any) -> Numbers | Texts:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     empty = pc.equal(plain, "")
-    values, missing = _cast(pc.if_else(empty, pa.scalar(None, pa.string()), plain)), int(pc.sum(empty).as_py() or 0)
+    values, missing = cast(pc.if_else(empty, pa.scalar(None, pa.string()), plain)), int(pc.sum(empty).as_py() or 0)
     if values is not None and np.isfinite(values).sum() == len(values) - missing:
         return Numbers(values, missing)
     encoded = plain.dictionary_encode()
@@ -72,7 +91,7 @@ def _parse_with_missing(table: CsvTable, name: str, plain: Any) -> Numbers | Tex
     return Texts(codes, distinct, missing)
 
 
-def _cast(texts: Any) -> Array | None:
+def cast(texts: Any) -> Array | None:
     """Return the texts as float64, NaN where null; None if one of them is not a number."""
     import pyarrow as pa
 
@@ -83,7 +102,7 @@ def _cast(texts: Any) -> Array | None:
     return values
 
 
-def _refuse_almost_numbers(table: CsvTable, name: str, column: Texts, stray: Array) -> None:
+def _refuse_almost_numbers(table: TextTable, name: str, column: Texts, stray: Array) -> None:
     """Refuse numbers with a decimal comma, and numbers but for a few cells.
 
     A few: one cell of at least ten; or, beside at least ten different numbers, a tenth of the cells, or half of them
@@ -91,27 +110,27 @@ def _refuse_almost_numbers(table: CsvTable, name: str, column: Texts, stray: Arr
     """
     counts = np.bincount(column.codes, minlength=len(stray))
     cells, all_cells = int(counts[stray].sum()), len(column.codes) - column.missing
-    commas = all(_COMMA.fullmatch(column.values[i]) for i in np.flatnonzero(stray))
+    commas = all(COMMA.fullmatch(column.values[i]) for i in np.flatnonzero(stray))
     different = int((~stray).sum()) - (column.missing > 0)
     tenth, half = 10 * cells <= all_cells, 2 * cells <= all_cells
     few = (tenth and cells == 1) or (different >= 10 and (tenth or (half and stray.sum() <= 3)))
     if not commas and not few:
         return
     row = int(np.argmax(stray[column.codes]))
-    cell, line = column.values[column.codes[row]], line_of(table, row)
+    cell, line = column.values[column.codes[row]], table.line(row)
     if commas:
         raise BadInput(
-            f"the column {name!r} of {table.path} writes numbers with a comma ({cell!r} in line {line}): write them "
+            f"the column {name!r} of {table.path} writes numbers with a comma ({cell!r} in {line}): write them "
             "with a decimal point, and nothing between thousands"
         )
     others = f", and {cells - 1} more cells are not numbers" if cells > 1 else ""
     raise BadInput(
-        f"line {line} of {table.path} has {cell!r} in the column {name!r}, whose other values are numbers{others}: "
+        f"{line} of {table.path} has {cell!r} in the column {name!r}, whose other values are numbers{others}: "
         "write a number, leave the cell empty if it is unknown, or write all values as words if they are categories"
     )
 
 
-def levels(table: CsvTable, name: str, column: Texts, train: Array) -> tuple[str, ...]:
+def levels(table: TextTable, name: str, column: Texts, train: Array) -> tuple[str, ...]:
     """Return the categories of the rows `train` in order; refused where they are too many to learn from."""
     present = np.bincount(column.codes[train], minlength=len(column.values)) > 0
     names = tuple(sorted(column.values[i] for i in np.flatnonzero(present) if column.values[i] != ""))
@@ -119,10 +138,10 @@ def levels(table: CsvTable, name: str, column: Texts, train: Array) -> tuple[str
     if len(names) <= FEW_LEVELS:
         return names
     what = f"the column {name!r} of {table.path} has {len(names)} different texts in {rows} training rows"
-    if all(_DATE.fullmatch(text) for text in names):
+    if all(DATE.fullmatch(text) for text in names):
         raise BadInput(
             f"{what}, which are dates or times such as {names[0]!r}: write them as numbers (days since a fixed day, "
-            "or year and month in columns of their own), or remove the column"
+            "or year and month in columns of their own), remove the column, or use a schema"
         )
     if 2 * len(names) > rows:
         raise BadInput(

@@ -3,7 +3,7 @@
 import csv
 import math
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.data import free_memory
-from gradveil.data.dataset import Array
+from gradveil.data.records import Array
 from gradveil.errors import BadInput
 
 Progress = Callable[[float], None]
@@ -43,24 +43,59 @@ class CsvTable:
         texts = self.columns[name].combine_chunks()
         return texts if len(self.records) == len(texts) else texts.take(self.records)
 
+    def line(self, row: int) -> str:
+        """Return where the labelled row ends in the file, as "line 12"; the file is read again up to it."""
+        with _records(self.path, self.separator) as records:
+            for record, (line, _) in enumerate(records):
+                if record == self.records[row]:
+                    return f"line {line}"
+        raise BadInput(f"{self.path} was changed while it was being read")
+
+
+def read_whole(path: Path, progress: Progress = lambda share: None) -> CsvTable:
+    """Read a CSV file with all its columns and rows, none of them a target."""
+    header, separator, more = _header(path)
+    columns = _columns(path, header, separator, progress) if more else {name: _nothing() for name in header}
+    count = len(next(iter(columns.values())))
+    return CsvTable(path, separator, columns, [], np.arange(count), ())
+
+
+def _nothing() -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array([pa.array([], pa.string())])
+
 
 def read(path: Path, target: str | None, progress: Progress) -> CsvTable:
     """Read a CSV file (comma, semicolon or tab) whose first line names the columns; `target` is the label's column."""
     header, separator, more = _header(path)
-    names = ", ".join(header)
+    refuse_target(path, header, target)
+    columns = _columns(path, header, separator, progress) if more else {name: _nothing() for name in header}
+    return CsvTable(path, separator, *labelled(path, columns, target))
+
+
+def refuse_target(path: object, names: Sequence[str], target: str | None) -> None:
+    """Refuse a target that is not among the columns, or stands there alone."""
+    listed = ", ".join(names)
     if target is None:
-        raise BadInput(f"--target: name the column of {path} to predict; its columns are {names}")
-    if target not in header:
-        raise BadInput(f"{path} has no column {target!r}; its columns are {names}")
-    if len(header) < 2:
+        raise BadInput(f"--target: name the column of {path} to predict; its columns are {listed}")
+    if target not in names:
+        raise BadInput(f"{path} has no column {target!r}; its columns are {listed}")
+    if len(names) < 2:
         raise BadInput(f"{path} has no column besides the target {target!r} to predict it from")
-    columns = _columns(path, header, separator, progress) if more else {}
-    labels = without_missing(columns[target].combine_chunks()).to_pylist() if more else []
+
+
+def labelled(
+    path: object, columns: dict[str, Any], target: str | None
+) -> tuple[dict[str, Any], list[str], Array, tuple[str, ...]]:
+    """Return the columns but the target, the labels of the rows that have one, the numbers of these rows, and notes."""
+    refuse_target(path, list(columns), target)
+    labels = without_missing(columns[str(target)].combine_chunks()).to_pylist()
     records = np.flatnonzero(np.array([label != "" for label in labels], dtype=bool))
     dropped = len(labels) - len(records)
     notes = (f"{dropped} rows without a value of {target!r} are left out",) if dropped else ()
     features = {name: column for name, column in columns.items() if name != target}
-    return CsvTable(path, separator, features, [label for label in labels if label != ""], records, notes)
+    return features, [label for label in labels if label != ""], records, notes
 
 
 def without_missing(texts: Any) -> Any:
@@ -79,15 +114,6 @@ def as_number(text: str) -> float:
     except ValueError:
         return math.nan
     return value if math.isfinite(value) else math.nan
-
-
-def line_of(table: CsvTable, row: int) -> int:
-    """Return the line of the file on which the labelled row ends; the file is read again up to it."""
-    with _records(table.path, table.separator) as records:
-        for record, (line, _) in enumerate(records):
-            if record == table.records[row]:
-                return line
-    raise BadInput(f"{table.path} was changed while it was being read")
 
 
 def _header(path: Path) -> tuple[list[str], str, bool]:

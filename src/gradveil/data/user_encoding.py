@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradveil.data import free_memory
-from gradveil.data.dataset import Array, Feature
+from gradveil.data.arrow_table import ArrowTable
+from gradveil.data.records import Array, Feature
 from gradveil.data.tabular_datasets import STATISTICS_NOTE, standardize
 from gradveil.data.user_columns import Numbers, Texts, levels, parse
 from gradveil.data.user_csv import CsvTable, Progress
@@ -27,7 +28,7 @@ class Block:
 
 
 def encode(
-    table: CsvTable, train: Array, test: Array, done: Progress
+    table: CsvTable | ArrowTable, train: Array, test: Array, done: Progress
 ) -> tuple[Array, tuple[Feature, ...], tuple[str, ...]]:
     """Turn the columns into features float32 [n, features], the rows `train` first and then the rows `test`.
 
@@ -53,7 +54,7 @@ def encode(
     )
 
 
-def _block(table: CsvTable, name: str, train: Array) -> Block | None:
+def _block(table: CsvTable | ArrowTable, name: str, train: Array) -> Block | None:
     """Encode one column; None if it has no value at all."""
     column = parse(table, name)
     if column.missing == len(table.labels):
@@ -61,7 +62,7 @@ def _block(table: CsvTable, name: str, train: Array) -> Block | None:
     return _scaled(table, name, column, train) if isinstance(column, Numbers) else _one_hot(table, name, column, train)
 
 
-def _scaled(table: CsvTable, name: str, column: Numbers, train: Array) -> Block:
+def _scaled(table: CsvTable | ArrowTable, name: str, column: Numbers, train: Array) -> Block:
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = standardize(column.values[:, None], train)[:, 0].astype(np.float32)
     beyond = ~np.isfinite(scaled) & ~np.isnan(column.values)
@@ -71,7 +72,7 @@ def _scaled(table: CsvTable, name: str, column: Numbers, train: Array) -> Block:
     return Block(name, np.nan_to_num(scaled, copy=False), missing=column.missing)
 
 
-def _one_hot(table: CsvTable, name: str, column: Texts, train: Array) -> Block:
+def _one_hot(table: CsvTable | ArrowTable, name: str, column: Texts, train: Array) -> Block:
     names = levels(table, name, column, train)
     index = {text: i for i, text in enumerate(names)}
     indices = np.array([index.get(text, -1) for text in column.values], dtype=np.int32)[column.codes]
@@ -79,7 +80,7 @@ def _one_hot(table: CsvTable, name: str, column: Texts, train: Array) -> Block:
     return Block(name, indices, len(names), one_hot=True, missing=column.missing, unseen=unseen)
 
 
-def _written(table: CsvTable, blocks: list[Block], features: tuple[Feature, ...], order: Array) -> Array:
+def _written(table: CsvTable | ArrowTable, blocks: list[Block], features: tuple[Feature, ...], order: Array) -> Array:
     """Write all blocks into one array, the rows in the given order; BadInput if they do not fit into memory."""
     rows, width = len(order), features[-1].stop
     what = f"{table.path} with {rows} rows and {width} features, once encoded as float32,"

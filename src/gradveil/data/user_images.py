@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gradveil.data.dataset import Array
+from gradveil.data.records import Array
 from gradveil.errors import BadInput
 
 LONGEST_SIDE = 1024

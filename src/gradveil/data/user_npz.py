@@ -1,4 +1,4 @@
-"""A user's .npz file: examples x [n, ...] and labels y [n], plain arrays only."""
+"""A user's arrays: examples x [n, ...] and labels y [n], from an .npz file of plain arrays or from memory."""
 
 import zipfile
 import zlib
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from gradveil.data import free_memory
-from gradveil.data.dataset import Array
+from gradveil.data.records import Array
 from gradveil.errors import BadInput
 
 LARGEST_VALUE = 1e6
@@ -17,10 +17,15 @@ _LARGEST = 4 * 2**30
 _UNREADABLE = (OSError, ValueError, EOFError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
-def read(path: Path) -> tuple[Array, list[str], tuple[str, ...]]:
+KERAS = ("x_train", "y_train", "x_test", "y_test")
+"""The names in an .npz file that has its own test split, as those of Keras."""
+
+
+def read(path: Path) -> tuple[Array, list[str], tuple[str, ...], Array | None]:
     """Read x [n, ...] (floats, or pixels 0 to 255) and y [n] (integers or text); pickles are never opened.
 
-    Returns x as uint8 or float32 with a channel for images, the label of each, and notes.
+    Returns x as uint8 or float32 with a channel for images, the label of each, notes, and which examples are for
+    testing, bool [n]: None where the file does not say, having x and y only.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -30,18 +35,42 @@ def read(path: Path) -> tuple[Array, list[str], tuple[str, ...]]:
         free_memory.refuse_beyond(size, str(path), "use fewer records, uint8 or float32")
         with np.load(path, allow_pickle=False) as arrays:
             names = list(arrays)
-            if "x" not in names or "y" not in names:
-                raise BadInput(f"{path} must hold arrays named x and y, and holds {', '.join(names) or 'none'}")
-            x, y = arrays["x"], arrays["y"]
+            chosen = KERAS if set(KERAS) <= set(names) else ("x", "y")
+            if not set(chosen) <= set(names):
+                raise BadInput(
+                    f"{path} must hold arrays named x and y, or {', '.join(KERAS)}, and holds "
+                    f"{', '.join(names) or 'none'}"
+                )
+            held = [arrays[name] for name in chosen]
     except BadInput:
         raise
     except _UNREADABLE as error:
         raise BadInput(f"{path} cannot be read as an .npz file of plain arrays") from error
-    examples = _examples(x, path)
-    return examples, _labels(y, len(examples), path), _notes(examples)
+    if chosen != KERAS:
+        examples = examples_of(held[0], path)
+        return examples, labels_of(held[1], len(examples), path), notes_on(examples), None
+    return joined(tuple(held[:2]), tuple(held[2:]), path)
 
 
-def _examples(x: Array, path: Path) -> Array:
+def joined(
+    train: tuple[Array, ...], test: tuple[Array, ...], path: object
+) -> tuple[Array, list[str], tuple[str, ...], Array]:
+    """Return examples and labels of both splits in a row, notes, and which examples are for testing."""
+    parts = [examples_of(x, path) for x, _ in (train, test)]
+    if parts[0].shape[1:] != parts[1].shape[1:] or parts[0].dtype != parts[1].dtype:
+        raise BadInput(
+            f"x in {path} has examples {parts[0].shape[1:]} of {parts[0].dtype} to train on and {parts[1].shape[1:]} "
+            f"of {parts[1].dtype} to test on: both must be alike"
+        )
+    labels = [label for (_, y), x in zip((train, test), parts, strict=True) for label in labels_of(y, len(x), path)]
+    tested = np.arange(len(labels)) >= len(parts[0])
+    if not len(parts[0]) or not len(parts[1]):
+        raise BadInput(f"{path} has no examples to train on, or none to test on")
+    return np.concatenate(parts), labels, notes_on(parts[0]), tested
+
+
+def examples_of(x: Array, path: object) -> Array:
+    """Return examples as uint8 or float32, images with a channel; refuse what cannot be one of them."""
     _check_shape(x, path)
     if x.dtype == np.uint8:
         ready = x
@@ -54,7 +83,7 @@ def _examples(x: Array, path: Path) -> Array:
     return ready[..., None] if ready.ndim == 3 else ready
 
 
-def _check_shape(x: Array, path: Path) -> None:
+def _check_shape(x: Array, path: object) -> None:
     if x.ndim not in (2, 3, 4) or 0 in x.shape[1:]:
         raise BadInput(f"x in {path} must have the shape [n, features] or [n, height, width, channels], not {x.shape}")
     if x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] not in (1, 3) and min(x.shape[2:]) > x.shape[1]:
@@ -64,7 +93,7 @@ def _check_shape(x: Array, path: Path) -> None:
         )
 
 
-def _pixels(x: Array, path: Path) -> Array:
+def _pixels(x: Array, path: object) -> Array:
     """Return integers 0 to 255 of images as uint8; whether a table of integers means pixels cannot be told."""
     if x.ndim == 2:
         raise BadInput(
@@ -76,7 +105,7 @@ def _pixels(x: Array, path: Path) -> Array:
     return x.astype(np.uint8)
 
 
-def _floats(x: Array, path: Path) -> Array:
+def _floats(x: Array, path: object) -> Array:
     with np.errstate(over="ignore"):
         ready = x.astype(np.float32)
     _refuse_first(~np.isfinite(ready), x, path, "that is not a finite number", "")
@@ -85,13 +114,15 @@ def _floats(x: Array, path: Path) -> Array:
     return ready
 
 
-def _refuse_first(wrong: Array, x: Array, path: Path, rule: str, advice: str) -> None:
+def _refuse_first(wrong: Array, x: Array, path: object, rule: str, advice: str) -> None:
     if wrong.any():
         index = np.unravel_index(int(np.argmax(wrong)), x.shape)
         raise BadInput(f"x in {path} has a value {rule}, first in record {index[0]} ({x[index]:g}){advice}")
 
 
-def _labels(y: Array, records: int, path: Path) -> list[str]:
+def labels_of(y: Array, records: int, path: object) -> list[str]:
+    """Return labels as text, one for each record; a column of them, as Keras has, is one too."""
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.dtype.kind not in "iubU":
         raise BadInput(f"y in {path} must be integers or text, not {y.dtype}")
     if y.shape != (records,):
@@ -99,7 +130,8 @@ def _labels(y: Array, records: int, path: Path) -> list[str]:
     return [str(label) for label in y.tolist()]
 
 
-def _notes(examples: Array) -> tuple[str, ...]:
+def notes_on(examples: Array) -> tuple[str, ...]:
+    """Say how the numbers in examples are read."""
     if examples.dtype == np.uint8:
         return ("x is read as pixels, divided by 255",)
     return ("x is used as it is, without scaling",)

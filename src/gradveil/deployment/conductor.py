@@ -60,6 +60,8 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
     """Make the run folder, with the plan and the federation's settings."""
     if plan.clients < len(federation.nodes):
         raise BadInput(f"clients = {plan.clients}: must be at least the number of nodes, {len(federation.nodes)}")
+    if plan.client_sizes:
+        raise BadInput("client_sizes: nodes hold clients of one size; leave client_column out")
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     budget_of(plan, dataset)
@@ -97,7 +99,7 @@ def open_run(grid: Any, folder: Path) -> Run:
     plan = store.read_plan(folder)
     federation = settings(folder)
     where = None if federation.data_dir is None else Path(federation.data_dir)
-    dataset = data_for(plan, load(plan.dataset, data_dir=where, target=plan.target, train_all=plan.train_all))
+    dataset = data_for(plan, load(plan.dataset, data_dir=where, **plan.loading))
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm

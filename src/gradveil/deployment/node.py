@@ -10,7 +10,9 @@ import numpy as np
 
 from gradveil import codec, keys
 from gradveil.data.dataset import Dataset
+from gradveil.data.schema_text import read_schema
 from gradveil.data.sources import load
+from gradveil.data.table_schema import Schema
 from gradveil.deployment import policy as policies
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.spending import Served, Spending
@@ -35,7 +37,7 @@ class NodeSettings:
     """What a node is started with.
 
     data: a dataset's name or a path. policy: its file, without which no node starts. shard: "index/count" of a
-    built-in dataset.
+    built-in dataset. schema: the file by which the rows of a table are encoded.
     """
 
     data: str
@@ -43,6 +45,7 @@ class NodeSettings:
     policy: str
     shard: str | None = None
     target: str | None = None
+    schema: str | None = None
     data_dir: str | None = None
 
     @property
@@ -77,7 +80,8 @@ class Node:
     def open(settings: NodeSettings) -> "Node":
         """Load the data and the policy."""
         where = None if settings.data_dir is None else Path(settings.data_dir)
-        dataset = load(settings.data, data_dir=where, target=settings.target)
+        schema = None if settings.schema is None else read_schema(Path(settings.schema))
+        dataset = load(settings.data, data_dir=where, target=settings.target, schema=schema)
         if not dataset.own and settings.shard_numbers is None:
             raise BadInput(f"shard: name the shard of {dataset.name} that this node holds, such as --shard 0/3")
         policy = policies.read(Path(settings.policy))
@@ -130,6 +134,10 @@ class Node:
             return f"dataset = {plan.dataset}: this node holds {data.name}"
         if plan.train_all and not data.own:
             return "train_all: this node holds the training split only"
+        if plan.client_sizes:
+            return "client_sizes: this node holds clients of one size"
+        if codec.digest(plan.schema) != codec.digest(data.schema):
+            return f"schema: {_named(plan.schema)} of the plan is not {_named(data.schema)} of this node"
         if order.columns != columns_of(data):
             return "columns: those of the plan differ from those of this node"
         if (order.shape, order.classes) != (data.shape, data.classes):
@@ -175,6 +183,10 @@ class Node:
             tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.statistics)
         )
         return NodeReply(update, statistics)
+
+
+def _named(schema: Schema | None) -> str:
+    return "none" if schema is None else schema.digest()[:12]
 
 
 def _wrong_key(order: Order) -> str | None:

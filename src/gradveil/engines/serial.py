@@ -37,7 +37,7 @@ class Serial:
 
     def _train_one(self, task: RoundTask, number: int) -> Report:
         pool, shard = self._population, self._population.shards[number]
-        data = ClientData(jnp.asarray(pool.x), jnp.asarray(pool.y), jnp.asarray(shard), jnp.asarray(number))
+        data = ClientData(*jax.tree.map(jnp.asarray, (pool.x, pool.y, shard, number, pool.of_clients(number))))
         spec = ClientSpec.of(self._plan, int(task.t))
         if spec.stage is not None:
             prepared: Report = _prepare(spec, task, data)
@@ -53,7 +53,8 @@ class Serial:
 
 def empty(spec: ClientSpec, task: RoundTask, population: Population) -> Report:
     """Return the stacked reports of a cohort without clients, as Poisson sampling may draw one."""
-    data = ClientData(population.x, population.y, population.shards[0], np.int32(0))  # type: ignore[arg-type]
+    held = population.x, population.y, population.shards[0], np.int32(0)
+    data = ClientData(*held, population.of_clients(0))  # type: ignore[arg-type]
     shapes = jax.eval_shape(partial(client.train, spec), task, data)
     no_reports: Report = jax.tree.map(lambda s: np.zeros((0, *s.shape), s.dtype), shapes)
     return no_reports

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from gradveil.data.unequal import Own
 from gradveil.engines.cache import keep_compiled_programs
 from gradveil.engines.pool import Pool
 from gradveil.engines.serial import empty
@@ -26,6 +27,8 @@ from gradveil.models.regression import SoftmaxRegression
 
 Array = np.ndarray[Any, Any]
 _AXIS = "devices"
+_Held = tuple[jax.Array, jax.Array, Own | None]
+"""The shards, numbers and own sizes of clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ class Vectorized:
 
     def _train_chunk(self, spec: ClientSpec, task: RoundTask, x: jax.Array, clients: Array) -> Report:
         padded = np.resize(clients, self._chunk)
-        report = _program(spec, self._mesh)(task, x, self._y, self._population.shards[padded], padded)
+        held = self._population.shards[padded], padded, self._population.of_clients(padded)
+        report = _program(spec, self._mesh)(task, x, self._y, held)
         real: Report = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(clients)], report)
         return real
 
@@ -103,17 +107,15 @@ def _chunk(cohort: int, devices: int, wish: int) -> int:
 
 @lru_cache(maxsize=32)
 def _program(spec: ClientSpec, mesh: Mesh) -> Any:
-    """Compile for a client's spec: task, pool, shards [chunk, size], client numbers [chunk] -> stacked Report."""
+    """Compile for a client's spec: task, pool, (shards [chunk, size], numbers [chunk], own) -> stacked Report."""
     split, replicated = PartitionSpec(_AXIS), PartitionSpec()
 
-    def cohort(task: RoundTask, x: jax.Array, y: jax.Array, shards: jax.Array, clients: jax.Array) -> Report:
-        def train_client(shard_and_client: tuple[jax.Array, jax.Array]) -> Report:
-            return client.train(spec, task, ClientData(x, y, *shard_and_client))
+    def cohort(task: RoundTask, x: jax.Array, y: jax.Array, clients: _Held) -> Report:
+        def train_client(held: _Held) -> Report:
+            return client.train(spec, task, ClientData(x, y, *held))
 
-        reports: Report = jax.lax.map(train_client, (shards, clients))
+        reports: Report = jax.lax.map(train_client, clients)
         return reports
 
-    spread = partial(
-        jax.shard_map, mesh=mesh, in_specs=(replicated, replicated, replicated, split, split), out_specs=split
-    )
+    spread = partial(jax.shard_map, mesh=mesh, in_specs=(replicated, replicated, replicated, split), out_specs=split)
     return jax.jit(spread(cohort, check_vma=False))

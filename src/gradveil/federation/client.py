@@ -1,14 +1,16 @@
 """One client of Algorithm 1, as pure functions: engines run it alone or mapped over a cohort."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from gradveil import keys, tree
+from gradveil.data import unequal
 from gradveil.data.dataset import readable
 from gradveil.data.sampling import BatchIndices
+from gradveil.data.unequal import Own
 from gradveil.federation.messages import ClientSpec, Report, RoundTask
 from gradveil.models.factors import gradient_sums, in_products, plain_gradient
 from gradveil.models.gradients import joined, per_example_gradients, trained
@@ -19,12 +21,16 @@ from gradveil.tree import Array, Tree
 
 
 class ClientData(NamedTuple):
-    """What a client holds: the pool of examples, its shard (row numbers in the pool) and its number."""
+    """What a client holds: the pool of examples, its shard (row numbers in the pool) and its number.
+
+    own: what its batches depend on where clients hold different numbers of examples; the rest of its shard is padding.
+    """
 
     x: Array
     y: Array
     shard: Array
     client: Array
+    own: Own | None = None
 
 
 class Progress(NamedTuple):
@@ -75,7 +81,7 @@ def begin(spec: ClientSpec, task: RoundTask) -> Progress:
 def step(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progress, index: Array) -> Progress:
     """Do local step `index`: pick a batch, let its gradients cross the example surface, descend."""
     key, indices = _noise_key(task, data, index), batch_indices(spec, task, data, index)
-    capacities = spec.sampling.capacities(spec.size, spec.batch)
+    capacities = spec.capacities
     moves = [partial(_descend, spec, task, data, before, _Batch(n, index, indices, key)) for n in capacities]
     if len(moves) == 1:
         return moves[0]()
@@ -88,7 +94,7 @@ def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress)
     method = spec.method(task)
     moved, start = (trained(spec.model, params) for params in (after.params, task.params))
     update = tree.lot_of_one(tree.subtract(moved, start))
-    sigma = _own(spec, task.sigmas[0])
+    sigma = _share(spec, task.sigmas[0])
     key = keys.named(_client_key(task, data), "update")
     crossing = cross(Surface.UPDATE, method, update, jnp.ones(1), 1, sigma, task.clip_state, key)
     if method.acts(Surface.EXAMPLE):
@@ -99,6 +105,8 @@ def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress)
 def batch_indices(spec: ClientSpec, task: RoundTask, data: ClientData, index: Array) -> BatchIndices:
     """Draw the batch of local step `index`."""
     key = keys.named(_client_key(task, data), "batch", index // spec.sampling.period(spec.size, spec.batch))
+    if data.own is not None:
+        return unequal.pick(spec.sampling, key, spec.size, spec.rungs[-1], data.own)
     return spec.sampling.pick(key, index, spec.size, spec.batch)
 
 
@@ -108,7 +116,7 @@ def observed(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree, 
     It draws the same noise as `step`; not to be compiled, since the number of real examples decides shapes.
     """
     size = int(batch_indices(spec, task, data, index).real)
-    slots = next(n for n in spec.sampling.capacities(spec.size, spec.batch) if n >= size)
+    slots = next(n for n in spec.capacities if n >= size)
     crossing: Crossing = _observed(spec, slots, task, data, params, index)
     return crossing
 
@@ -122,9 +130,9 @@ def _observed(spec: ClientSpec, slots: int, task: RoundTask, data: ClientData, p
 def _cross_examples(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree, batch: _Batch) -> Crossing:
     """Let the gradients of a batch, a lot with leaves [slots, ...], cross the example surface; nothing else does."""
     lot = lot_of(spec, params, *_examples(data, batch))
-    sigma = _own(spec, task.sigmas[batch.step])
+    sigma = _share(spec, task.sigmas[batch.step])
     method = spec.method(task)
-    return cross(Surface.EXAMPLE, method, lot, batch.mask, spec.batch, sigma, task.clip_state, batch.key)
+    return cross(Surface.EXAMPLE, method, lot, batch.mask, _expected(spec, data), sigma, task.clip_state, batch.key)
 
 
 def lot_of(spec: ClientSpec, params: Tree, x: Array, y: Array) -> Tree:
@@ -151,10 +159,16 @@ def _cross_sum(spec: ClientSpec, task: RoundTask, data: ClientData, params: Tree
     sums = _sums(spec, params, *_examples(data, batch), mask) if needs_no_units(method) else None
     if sums is None:
         return _cross_examples(spec, task, data, params, batch)
-    return cross_sum(method, sums, mask, spec.batch, _own(spec, task.sigmas[batch.step]), task.clip_state, batch.key)
+    expected, sigma = _expected(spec, data), _share(spec, task.sigmas[batch.step])
+    return cross_sum(method, sums, mask, expected, sigma, task.clip_state, batch.key)
 
 
-def _own(spec: ClientSpec, sigma: Array) -> Array:
+def _expected(spec: ClientSpec, data: ClientData) -> Any:
+    """Return the public number by which sums over a batch are divided."""
+    return spec.batch if data.own is None else data.own.expected
+
+
+def _share(spec: ClientSpec, sigma: Array) -> Array:
     """Return the noise scale that one client draws with: sigma, or its share of it."""
     return sigma / jnp.sqrt(spec.honest) if spec.static.share else sigma
 
@@ -163,7 +177,9 @@ def _descend(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progre
     """Take one step; where the method does not act on examples, one gradient of the batch is enough and cheaper."""
     method = spec.method(task)
     if not method.acts(Surface.EXAMPLE):
-        gradient = plain_gradient(spec.model, before.params, *_examples(data, batch), batch.mask / spec.batch)
+        gradient = plain_gradient(
+            spec.model, before.params, *_examples(data, batch), batch.mask / _expected(spec, data)
+        )
         return before._replace(params=_moved(spec, before.params, gradient, -task.learning_rate))
     crossing = _cross_sum(spec, task, data, before.params, batch)
     first_only = jnp.where(batch.step == 0, 1.0, 0.0) if method.clip.once_a_round else 1.0

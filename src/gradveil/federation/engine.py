@@ -7,6 +7,7 @@ import numpy as np
 
 from gradveil.data.dataset import Dataset
 from gradveil.data.partition import copies
+from gradveil.data.unequal import Own, owns
 from gradveil.errors import BadInput
 from gradveil.federation.footprint import refuse_beyond_memory
 from gradveil.federation.messages import Reports, RoundTask
@@ -19,13 +20,24 @@ Array = np.ndarray[Any, Any]
 class Population:
     """Who holds what: one pool of examples and, for every client, the rows that it holds, int32 [N, size].
 
-    `copies` is how often the most copied record occurs over all shards; above 1, its privacy losses add up.
+    `copies` is how often the most copied record occurs over all shards; above 1, its privacy losses add up. `own` has
+    [N] of each where clients hold different numbers of rows; what is left of their shards is padding, -1.
     """
 
     x: Array
     y: Array
     shards: Array
     copies: int
+    own: Own | None = None
+
+    def of_clients(self, numbers: Any) -> Own | None:
+        """Return what the batches of some clients depend on, None where all hold as many rows."""
+        return None if self.own is None else Own(*(part[numbers] for part in self.own))
+
+    def rows(self, numbers: Array) -> Array:
+        """Return all rows that some clients hold."""
+        held: Array = self.shards[numbers].ravel()
+        return held[held >= 0]
 
     @staticmethod
     def of(plan: Plan, dataset: Dataset) -> "Population":
@@ -35,9 +47,24 @@ class Population:
                 f"client_size = {plan.client_size}: {dataset.name} has only {len(dataset.train)} training examples"
             )
         refuse_beyond_memory(plan, dataset)
+        if plan.client_sizes:
+            return _named(plan, dataset)
         random = np.random.default_rng([plan.seed, _PARTITION])
         shards = plan.partition.shards(dataset.train.y, plan.clients, plan.client_size, random)
         return Population(dataset.train.x, dataset.train.y, shards, copies(shards, len(dataset.train)))
+
+
+def _named(plan: Plan, dataset: Dataset) -> Population:
+    """Return the clients that the data name, each with all of its rows."""
+    owners = np.zeros(0, np.int32) if dataset.owners is None else dataset.owners
+    if tuple(np.bincount(owners, minlength=plan.clients).tolist()) != plan.client_sizes:
+        raise BadInput(f"client_sizes: {dataset.name} has other clients than the plan, or clients of other sizes")
+    shards = np.full((plan.clients, plan.client_size), -1, np.int32)
+    order = np.argsort(owners, kind="stable").astype(np.int32)
+    for shard, rows in zip(shards, np.split(order, np.cumsum(plan.client_sizes)[:-1]), strict=True):
+        shard[: len(rows)] = rows
+    own = owns(plan.sampling, plan.client_sizes, plan.batch)
+    return Population(dataset.train.x, dataset.train.y, shards, 1, own)
 
 
 _PARTITION = 0x70617274  # keeps this stream apart from others of the same seed

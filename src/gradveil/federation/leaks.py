@@ -126,7 +126,8 @@ def gradient_task(plan: Plan, state: State, key: Key) -> RoundTask:
 
 def client_data(population: Population, number: int) -> ClientData:
     """Return what a client holds."""
-    return ClientData(*map(jnp.asarray, (population.x, population.y, population.shards[number], np.int32(number))))
+    held = (population.x, population.y, population.shards[number], np.int32(number), population.of_clients(number))
+    return ClientData(*jax.tree.map(jnp.asarray, held))
 
 
 _train = partial(jax.jit, static_argnums=0)(client.train)

@@ -7,6 +7,7 @@ import jax
 
 from gradveil.accounting.release import TRIAL, Release
 from gradveil.accounting.selection import most_trials
+from gradveil.data import unequal
 from gradveil.data.sampling import Allocation, FixedPass
 from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
@@ -95,6 +96,18 @@ def releases(
         numbers=numbers[min(t, len(numbers) - 1)],
     )
     return (main, *_count(method, main))
+
+
+def of_size(plan: Plan, released: tuple[Release, ...], size: int) -> tuple[Release, ...]:
+    """Return releases as those of a client of this size, where clients of a plan hold different numbers of examples.
+
+    All draw at one rate, so only how many examples a batch has on average and at most depends on the size.
+    """
+    rate = plan.batch / plan.client_size
+    if plan.method.surface is not Surface.EXAMPLE:
+        return released
+    held = {"client_size": size, "capacity": unequal.most_of(size, rate), "expected": rate * size}
+    return tuple(replace(release, **held) for release in released)  # type: ignore[arg-type]
 
 
 def releases_of_trials(plan: Plan, layers: int, copies: int) -> tuple[Release, ...]:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil.data.sampling import Sampling
+from gradveil.data.unequal import rungs
 from gradveil.federation.plan import Plan
 from gradveil.models.networks import Model
 from gradveil.models.preparation import Preparation
@@ -19,7 +20,8 @@ from gradveil.tree import Array, Tree
 class ClientSpec:
     """The part of a plan that decides a client's compiled program. Hashable; numbers come in the RoundTask.
 
-    honest: H, among whom shared noise is split. stage: the preparation that the round is, None for gradients.
+    honest: H, among whom shared noise is split. stage: the preparation that the round is, None for gradients. rungs:
+    the batch sizes to compile for where clients hold different numbers of examples, the most of which is `size`.
     """
 
     model: Model
@@ -31,6 +33,12 @@ class ClientSpec:
     cohort: int
     honest: int
     stage: Preparation | None = None
+    rungs: tuple[int, ...] = ()
+
+    @property
+    def capacities(self) -> tuple[int, ...]:
+        """The batch sizes to compile for, ascending."""
+        return self.rungs or self.sampling.capacities(self.size, self.batch)
 
     @staticmethod
     def of(plan: Plan, t: int | None = None) -> "ClientSpec":
@@ -47,6 +55,7 @@ class ClientSpec:
             plan.cohort,
             plan.honest,
             plan.stage(at),
+            rungs(plan.sampling, plan.client_sizes, plan.batch) if plan.client_sizes else (),
         )
 
     def method(self, task: "RoundTask") -> TracedMethod:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from gradveil.accounting.threats import THREATS
+from gradveil.data import unequal
 from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
+from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
 from gradveil.federation.server_side import ServerSide
 from gradveil.federation.tuned import Tuned
@@ -18,7 +20,7 @@ from gradveil.keys import LARGEST_SEED
 from gradveil.models.features.description import Features
 from gradveil.models.networks import MODELS, Cnn, Model
 from gradveil.models.preparation import Preparation
-from gradveil.privacy.clip import Flat
+from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Method
 from gradveil.privacy.prune import Keep
@@ -33,6 +35,8 @@ MOST_STEPS = 10**11
 """Local steps of all clients and rounds: more than a day of work at a million per second, beyond any machine."""
 
 
+LOADED_BY = ("target", "train_all", "schema", "client_column", "test")
+"""Fields of a plan that say how its data are loaded, as `gradveil.data.sources.load` calls them."""
 LEAST_DELTA = 1e-100
 LARGEST_DELTA = 0.01
 
@@ -63,7 +67,10 @@ class NoiseSource(Enum):
 class Plan:
     """A federated training run. The letters are the paper's.
 
-    clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `train_all` adds
+    clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `schema` says how the
+    columns of a user's table become features, `client_column` which of them names the client of each row, and `test` is
+    a file of rows to test on. `client_sizes` are the examples of each client where these differ: client_size is then
+    the largest, every client draws at the rate batch / client_size, and updates are weighed by size. `train_all` adds
     MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
     before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
@@ -81,6 +88,10 @@ class Plan:
     client_size: int
     learning_rate: float
     target: str | None = None
+    schema: Schema | None = None
+    client_column: str | None = None
+    test: str | None = None
+    client_sizes: tuple[int, ...] = ()
     train_all: bool = False
     model: Model = field(default=Cnn(), metadata={"kinds": MODELS})
     partition: Partition = field(default=TwoShards(), metadata={"kinds": PARTITIONS})
@@ -114,6 +125,8 @@ class Plan:
         self._check_share()
         self._check_preparation()
         self._check_tuned()
+        if self.client_sizes:
+            self._check_sizes()
         self.sigmas()
 
     def _check_size(self) -> None:
@@ -176,6 +189,20 @@ class Plan:
                 f"not {self.method.name}, {self.local_steps} and {self.sampling.name}"
             )
 
+    def _check_sizes(self) -> None:
+        """Refuse clients of different sizes where sums over them, or what a clip learns, are not defined."""
+        sizes = self.client_sizes
+        if len(sizes) != self.clients or max(sizes) != self.client_size or min(sizes) < 1:
+            raise BadInput(
+                f"client_sizes = {quoted(sizes)}: one for each of the {self.clients} clients is expected, at least 1, "
+                f"the largest {self.client_size}"
+            )
+        unequal.check(self.sampling, sizes, self.batch)
+        if self.preparation or not isinstance(self.method.clip, Unclipped | PerLayer | Flat | OwnNorm):
+            raise BadInput("client_sizes: the preparation of a model, and a clip that learns, need clients of one size")
+        if self.method.draw is not Draw.SUM and not self.method.noise.silent:
+            raise BadInput(f"draw = {self.method.draw.value}: clients of different sizes need draw = sum")
+
     def _check_tuned(self) -> None:
         """Refuse to count trials beside releases of another kind: theirs were noised sums over whole clients."""
         if self.tuned is None or not self.tuned.trials:
@@ -186,6 +213,11 @@ class Plan:
                 f"tuned.trials = {self.tuned.trials}: trials on the same records are counted only where all clients "
                 f"send one noised sum over their whole data a round, as in fed-sum; not for {self.method.name}"
             )
+
+    @property
+    def loading(self) -> dict[str, Any]:
+        """How the data are loaded, as arguments of `gradveil.data.sources.load`."""
+        return {name: getattr(self, name) for name in LOADED_BY}
 
     @property
     def preparation(self) -> tuple[Preparation, ...]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import keys, tree
+from gradveil.data import unequal
 from gradveil.data.sampling import CohortSampling
 from gradveil.errors import RunFailed
 from gradveil.federation.messages import ClientSpec, Reports, RoundTask
@@ -72,7 +73,7 @@ def absorb(plan: Plan, task: RoundTask, state: State, reports: Reports) -> tuple
     _refuse_unless_finite(state, reports)
     arrived = jax.tree.map(jnp.asarray, (reports.update, reports.statistics, reports.metrics))
     spec = _spec(plan, len(reports.clients), state.round)
-    moved, clip_state, metrics = aggregate(spec, task, *arrived)
+    moved, clip_state, metrics = aggregate(spec, task, *arrived, _weights(plan, reports.clients))
     params, server_state = moved, state.server_state
     if spec.stage is not None:
         params = _prepared(plan, spec, state, moved)
@@ -116,16 +117,30 @@ def _spec(plan: Plan, arrived: int, t: int) -> ClientSpec:
     return replace(spec, cohort=arrived) if plan.cohort_sampling is CohortSampling.FIXED and arrived else spec
 
 
+def _weights(plan: Plan, clients: np.ndarray[Any, Any]) -> Array | None:
+    """Return the weights of clients of different sizes; none where the unit is a client, each of which counts alike."""
+    if not plan.client_sizes or plan.method.acts(Surface.UPDATE) or plan.method.acts(Surface.SERVER):
+        return None
+    return jnp.asarray(unequal.weights(plan.client_sizes)[clients])
+
+
 @partial(jax.jit, static_argnums=0)
 def aggregate(
-    spec: ClientSpec, task: RoundTask, updates: Tree, statistics: Tree, metrics: ClipMetrics
+    spec: ClientSpec,
+    task: RoundTask,
+    updates: Tree,
+    statistics: Tree,
+    metrics: ClipMetrics,
+    weights: Array | None = None,
 ) -> tuple[Tree, Tree, ClipMetrics]:
     """Return the parameters after the updates [K, ...] crossed the server surface, the clip's next state and metrics.
+
+    weights: float32 [K], 1 on average over all clients, of updates that cross unchanged; the same for all by default.
 
     In a preparation round, in place of the parameters the mean of the vectors.
     """
     method = spec.method(task)
-    mask = jnp.ones(jax.tree.leaves(updates)[0].shape[0])
+    mask = jnp.ones(jax.tree.leaves(updates)[0].shape[0]) if weights is None else weights
     at_server, learning = (keys.named(task.key, purpose) for purpose in ("server", "learn"))
     sigma = task.sigmas[0]
     crossing = cross(Surface.SERVER, method, updates, mask, spec.cohort, sigma, task.clip_state, at_server)

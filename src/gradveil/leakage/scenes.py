@@ -144,12 +144,13 @@ def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int |
     size = PAPER_BATCH[surface] if batch is None else batch
     steps = 1 if local_steps is None else local_steps
     if not isinstance(plan.sampling, Whole):
-        return replace(plan, batch=size, local_steps=steps, sampling=FixedPass())
+        return replace(plan, batch=size, local_steps=steps, sampling=FixedPass(), client_sizes=())
     clients = min(plan.clients * plan.client_size // size, MOST_CLIENTS)
     if clients < 1:
         raise BadInput(f"batch = {size}: there are only {plan.clients * plan.client_size} examples")
     cohort = min(plan.cohort, clients)
-    return replace(plan, batch=size, client_size=size, local_steps=steps, clients=clients, cohort=cohort)
+    sizes = {"client_size": size, "client_sizes": (), "clients": clients, "cohort": cohort}
+    return replace(plan, batch=size, local_steps=steps, **sizes)  # type: ignore[arg-type]
 
 
 def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
@@ -215,7 +216,7 @@ def _of_model(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tupl
         tap=tap,
         round=state.round,
         pool=pool,
-        read=lambda client, r: Read(params, state.clip_state, nothing, nothing, population.shards[client]),
+        read=lambda client, r: Read(params, state.clip_state, nothing, nothing, population.rows(np.array([client]))),
         trained=True,
         rounds=(state.round,),
         guarantees=() if result is None else result.guarantees,

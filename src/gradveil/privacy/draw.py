@@ -18,4 +18,6 @@ class Draw(Enum):
 
     def std_factor(self, n: float) -> float:
         """Return the standard deviation on the mean of n units, in units of sigma S."""
-        return {Draw.EACH: 1 / math.sqrt(n), Draw.SUM: 1 / n, Draw.MEAN: 1.0}[self]
+        if self is Draw.EACH:
+            return 1 / math.sqrt(n)
+        return 1 / n if self is Draw.SUM else 1.0

@@ -83,12 +83,17 @@ class Budget:
         self._earlier = tuple(earlier)
         self._spent.cache_clear()
 
-    def ledger(self, rounds: int, participations: int) -> Ledger:
-        """Return what the first rounds and failed attempts release if the busiest client takes part that often."""
+    def ledger(self, rounds: int, participations: int, size: int | None = None) -> Ledger:
+        """Return what the first rounds and failed attempts release if the busiest client takes part that often.
+
+        size: the examples of the client that is meant, where clients have different numbers; the largest by default, at
+        which no adversary has a smaller epsilon.
+        """
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             plan = plan_at(self._plan, self._earlier, t)
-            releases += translator.releases(plan, t, self._layers, self.copies, self._answered, self._numbers)
+            released = translator.releases(plan, t, self._layers, self.copies, self._answered, self._numbers)
+            releases += released if size is None else translator.of_size(plan, released, size)
         tuned, trials = self._plan.tuned, translator.releases_of_trials(self._plan, self._layers, self.copies)
         return Ledger(
             (*releases, *trials),
@@ -147,6 +152,15 @@ class Budget:
     def epsilon(self, rounds: int, participations: int, threat: str) -> float:
         """Account what some rounds spend against one adversary."""
         return account(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE, threat).epsilon
+
+    def by_client(self, rounds: int, participations: Sequence[int]) -> list[float]:
+        """Account what each client of a plan with client_sizes spends, by its size and how often it takes part."""
+        known: dict[tuple[int, int], float] = {}
+        for one in zip(self._plan.client_sizes, participations, strict=True):
+            if one not in known:
+                ledger = self.ledger(rounds, one[1], one[0])
+                known[one] = account(ledger, self._plan.delta, ADD_REMOVE, self._plan.threat_model).epsilon
+        return [known[one] for one in zip(self._plan.client_sizes, participations, strict=True)]
 
     def as_the_paper_accounts(self, rounds: int) -> PaperAccount | NoPaperAccount:
         """Account what was spent by the paper's rules."""

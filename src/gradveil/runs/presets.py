@@ -3,9 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from gradveil.data.dataset import Dataset
 from gradveil.data.partition import Iid
 from gradveil.data.sampling import Poisson, Whole
+from gradveil.errors import BadInput
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.fields import settle_given
 from gradveil.methods import FED_CDP, FED_SUM, METHODS
@@ -128,6 +131,17 @@ def _against(changes: dict[str, Any], target_epsilon: float | None) -> str:
     return str(changes.get("threat_model", "aggregate" if target_epsilon is None else "server"))
 
 
+def _named(dataset: Dataset, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return who the clients are where the data name them: settings that the user then cannot make."""
+    sizes = tuple(np.bincount(dataset.owners, minlength=len(dataset.client_names)).tolist())  # type: ignore[arg-type]
+    most = max(sizes)
+    given = {"clients": len(sizes), "client_size": most, "client_sizes": sizes, "partition": Iid()}
+    for name, value in given.items():
+        if changes.get(name, value) != value:
+            raise BadInput(f"{name}: is given by the data, which name the clients; leave it or client_column out")
+    return given | {"cohort": len(sizes), "batch": max(1, most // 2)}
+
+
 def resolve(
     name: str, dataset: Dataset, method: Method, changes: dict[str, Any], target_epsilon: float | None = None
 ) -> Plan:
@@ -141,8 +155,15 @@ def resolve(
     defaults = {
         name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__
     }
+    if dataset.owners is not None:
+        defaults |= _named(dataset, changes)
     settled = defaults | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes
-    if isinstance(preset.partition, Iid) and "clients" in changes and "client_size" not in changes:
+    if (
+        dataset.owners is None
+        and isinstance(preset.partition, Iid)
+        and "clients" in changes
+        and "client_size" not in changes
+    ):
         settled["client_size"] = max(1, len(dataset.train) // max(settled["clients"], 1))
     for part, limit in (("cohort", "clients"), ("batch", "client_size")):
         if part not in changes:

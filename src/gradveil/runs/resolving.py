@@ -6,7 +6,7 @@ from typing import Any
 from gradveil import codec
 from gradveil.data.dataset import Dataset
 from gradveil.data.sources import locate
-from gradveil.federation.plan import Plan
+from gradveil.federation.plan import LOADED_BY, Plan
 from gradveil.fields import settle_given
 from gradveil.privacy.method import Method
 from gradveil.runs import demo
@@ -24,7 +24,8 @@ def resolved(
     """Resolve the plan, or the three plans of the demonstration if nothing says what to train.
 
     table: the content of a plan file, or nothing. fields: of a plan, which override the file. load: takes a
-    dataset's name, and `target` and `train_all` where they are given. target_epsilon: what the noise will be scaled to.
+    dataset's name, and those fields that `LOADED_BY` names where they are given. target_epsilon: what the noise will be
+    scaled to.
     """
     demonstration = not table and not {"dataset", "method"} & fields.keys()
     defaults = DEFAULTS if target_epsilon is None else DEFAULTS | {"method": SOUND}
@@ -32,7 +33,7 @@ def resolved(
     name = locate(named["dataset"])
     table, fields = ({k: v for k, v in settings.items() if k not in DEFAULTS} for settings in (table, fields))
     changes = codec.decode_given(Plan, table) | settle_given(Plan, fields)
-    data = load(name, **{key: changes[key] for key in ("target", "train_all") if key in changes})
+    data = load(name, **{key: changes[key] for key in LOADED_BY if key in changes})
     if not demonstration:
         method = _method(named["method"], data, changes, target_epsilon)
         return [resolve(name, data, tweaks.of(method), changes, target_epsilon)]

@@ -86,7 +86,7 @@ def _probe(population: Population | None, plan: Plan, done: Round) -> dict[str, 
     """Measure per-example layer norms on up to 256 examples of the cohort: a diagnostic, outside the training loop."""
     if population is None:
         return None
-    rows = population.shards[done.cohort].ravel()
+    rows = population.rows(done.cohort)
     if not len(rows):
         return {}
     probed = rows[np.linspace(0, len(rows) - 1, PROBE).astype(int)]

@@ -80,12 +80,26 @@ class Earlier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRecord:
+    """One client that the data name: its training examples, its rounds, and the epsilon that it spent.
+
+    epsilon: against the plan's threat model, null if it is not finite.
+    """
+
+    name: str
+    examples: int
+    participations: int
+    epsilon: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """What came of a run: accuracy, guarantees against every adversary, and digests of all that it rests on.
 
     accuracy_interval: 95 %, Clopper-Pearson. rounds_counted: rounds that the guarantees count. copies: clients that
     hold the most copied record. data_sha256: null for a user's own data. metrics_head: the chain of the last line.
-    suggested_clip: a range for C from the gradients of a run without protection.
+    suggested_clip: a range for C from the gradients of a run without protection. clients: each of them, where the data
+    name them.
     """
 
     dataset: str
@@ -115,6 +129,7 @@ class RunResult:
     presumed: tuple[PresumedEpsilon, ...]
     as_the_paper_accounts: NoPaperAccount | PaperAccount
     epsilon_over_rounds: EpsilonCurves
+    clients: tuple[ClientRecord, ...] | None = field(default=None, metadata=codec.OPTIONAL)
 
     def __post_init__(self) -> None:
         whole("rounds", self.rounds, 0, MOST)

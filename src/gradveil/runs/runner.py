@@ -27,7 +27,7 @@ from gradveil.runs.budget import Budget
 from gradveil.runs.counted import guarantees
 from gradveil.runs.epsilon_curve import epsilon_curves
 from gradveil.runs.round_line import line_of, suggested_clip
-from gradveil.runs.run_records import RoundLine, RunResult
+from gradveil.runs.run_records import ClientRecord, RoundLine, RunResult
 
 ENGINES = ("vectorized", "serial")
 
@@ -254,4 +254,20 @@ def _result(run: Run) -> RunResult:
         presumed=run.budget.presumed(counted, int(run.state.participations.max())),
         as_the_paper_accounts=run.budget.as_the_paper_accounts(run.state.round),
         epsilon_over_rounds=epsilon_curves(run.budget, run.lines, records, counted),
+        clients=_clients(run, counted),
+    )
+
+
+def _clients(run: Run, counted: int) -> tuple[ClientRecord, ...] | None:
+    """Account every client that the data name; one that could have taken part in more rounds is counted in them."""
+    plan, names = run.plan, run.dataset.client_names
+    if not plan.client_sizes:
+        return None
+    more = counted - run.state.round
+    took_part = run.state.participations.tolist()
+    spent = run.budget.by_client(counted, [count + more for count in took_part])
+    each = zip(names, plan.client_sizes, took_part, spent, strict=True)
+    return tuple(
+        ClientRecord(name=name, examples=size, participations=count, epsilon=epsilon if np.isfinite(epsilon) else None)
+        for name, size, count, epsilon in each
     )

@@ -1,10 +1,13 @@
 """The short names of settings, which the command line and the library share: words and numbers to parts of a plan."""
 
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from gradveil.data.partition import Dirichlet, Iid, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, Sampling
+from gradveil.data.schema_text import read_schema
+from gradveil.data.sources import locate
 from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import Plan
 from gradveil.fields import choose, scalar
@@ -59,6 +62,10 @@ def divided(settings: dict[str, Any]) -> tuple[dict[str, Any], "Tweaks"]:
     for name, read in (("sampling", _sampling), ("partition", partition_from)):
         if isinstance(rest.get(name), str):
             rest[name] = read(rest[name])
+    if isinstance(rest.get("schema"), str | Path):
+        rest["schema"] = read_schema(Path(rest["schema"]))
+    if isinstance(rest.get("test"), str | Path):
+        rest["test"] = locate(Path(rest["test"]))
     return rest, tweaks
 
 

@@ -1,0 +1,67 @@
+"""What `gradveil data show` and `gradveil data schema` do: tell how a table is read, and draft its schema."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+
+from gradveil.cli.output import emit_json, say, table
+from gradveil.data.schema_data import read_table
+from gradveil.data.schema_draft import class_counts, drafted, readings
+from gradveil.data.schema_text import draft_toml
+from gradveil.data.user_columns import TextTable
+from gradveil.errors import BadInput
+
+_MOST_CLASSES = 20
+
+
+def show(path: Path, target: str | None, as_json: bool) -> None:
+    """Say how each column of a table is read, what it costs in features, and how many rows each class has."""
+    rows = _table(path)
+    if target is not None:
+        _refuse_unknown(rows, target)
+    columns = readings(rows, target)
+    counts = None if target is None else class_counts(rows, target)
+    features = sum(column.features for column in columns)
+    if as_json:
+        listed = [asdict(column) for column in columns]
+        return emit_json({"rows": _length(rows), "features": features, "columns": listed, "classes": counts})
+    cells = [[c.name, c.kind, c.holds, str(c.values), str(c.missing), str(c.features)] for c in columns]
+    title = f"{path.name}: {_length(rows)} rows, {features} features"
+    table(title, ["column", "read as", "holds", "different", "missing", "features"], cells)
+    for column in columns:
+        if column.problem is not None:
+            say(f"{column.name}: {column.problem}")
+    if counts is not None and target is not None:
+        say(_classes(target, counts))
+    say("These lines show private values: keep them as you keep the data.")
+
+
+def schema(path: Path, target: str | None) -> None:
+    """Print the draft of a schema; the last column is the target unless one is named."""
+    rows = _table(path)
+    predicted = list(rows.columns)[-1] if target is None else target
+    if target is None:
+        typer.echo(f"target: the last column, {predicted}; name another one with --target", err=True)
+    typer.echo(draft_toml(drafted(rows, predicted)), nl=False)
+
+
+def _table(path: Path) -> TextTable:
+    rows = read_table(path)
+    if not _length(rows):
+        raise BadInput(f"{path} has no rows below the names of its columns")
+    return rows
+
+
+def _length(rows: TextTable) -> int:
+    return len(next(iter(rows.columns.values())))
+
+
+def _refuse_unknown(rows: TextTable, target: str) -> None:
+    if target not in rows.columns:
+        raise BadInput(f"{rows.path} has no column {target!r}; its columns are {', '.join(rows.columns)}")
+
+
+def _classes(target: str, counts: dict[str, int]) -> str:
+    shown = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:_MOST_CLASSES])
+    return f"target {target}: {len(counts)} classes ({shown}{', ...' if len(counts) > _MOST_CLASSES else ''})"

@@ -1,0 +1,155 @@
+"""Data that is in memory already: arrays, frames of pandas, polars or pyarrow, and datasets of torch."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gradveil.data import arrow_table
+from gradveil.data.arrow_table import ArrowTable
+from gradveil.data.class_names import number
+from gradveil.data.natural_clients import SIZES, numbered
+from gradveil.data.records import UNCOVERED, Array
+from gradveil.data.schema_draft import drafted
+from gradveil.data.split import part, quarter
+from gradveil.data.table_rows import rows_of
+from gradveil.data.table_schema import Schema
+from gradveil.data.user_npz import examples_of, joined, labels_of, notes_on
+from gradveil.errors import BadInput, quoted
+
+PREFIX = "memory:"
+"""How the name of every dataset begins that is in memory and cannot be loaded by its name."""
+DIVIDED = f"The list of classes and the choice of test records {UNCOVERED}"
+LISTED = f"The list of classes {UNCOVERED}"
+SPLIT = f"The choice of test records {UNCOVERED}"
+_TARGET = "target"
+
+
+def fields_of(
+    x: Any,
+    y: Any = None,
+    *,
+    test: Any = None,
+    schema: Schema | None = None,
+    clients: Any = None,
+    classes: Sequence[str] | None = None,
+    name: str = "data",
+) -> dict[str, Any]:
+    """Return the fields of the dataset of what is in memory.
+
+    test: held-out records in the form of x, as (x, y) or, for frames with the target in them, as a frame; a quarter of
+    x by default. schema: how the columns of a frame become features; a draft from its rows by default, with a caveat.
+    clients: the client of each row, or the column of the frame that names it. classes: all classes, as a public fact.
+    Guarantees: `caveats` says what was taken from the records; nothing, with `classes` and `test`, or a public schema.
+    """
+    if arrow_table.is_frame(x):
+        if classes is not None:
+            raise BadInput("classes: are those of the schema for a frame; leave them out")
+        return {"name": PREFIX + name} | _of_frame(x, y, test, schema, clients)
+    if schema is not None:
+        raise BadInput("schema: names columns, so x must be a frame of pandas, polars or pyarrow")
+    held = _pair(x, y, "x")
+    tested = None if test is None else _tested(test)
+    return {"name": PREFIX + name} | _of_arrays(held, tested, clients, classes)
+
+
+def _tested(test: Any) -> tuple[Array, Array]:
+    if not isinstance(test, tuple | list):
+        return _pair(test, None, "test")
+    if len(test) != 2:
+        raise BadInput("test: a pair of examples and labels is expected")
+    return _pair(test[0], test[1], "test")
+
+
+def _of_arrays(
+    held: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, classes: Sequence[str] | None
+) -> dict[str, Any]:
+    if tested is None:
+        x = examples_of(held[0], "memory")
+        labels, notes = labels_of(held[1], len(x), "memory"), notes_on(x)
+    else:
+        x, labels, notes, mask = joined(held, tested, "memory")
+    y, names = number(labels, "y") if classes is None else _known(labels, tuple(map(str, classes)))
+    train, test = quarter(y) if tested is None else (np.flatnonzero(~mask), np.flatnonzero(mask))
+    owners, client_names = (None, ()) if clients is None else numbered(clients, len(held[1]), train)
+    taken = {(True, True): DIVIDED, (True, False): LISTED, (False, True): SPLIT}
+    caveat = taken.get((classes is None, tested is None))
+    return {
+        "train": part(x, y, train),
+        "validation": None,
+        "test": part(x, y, test),
+        "classes": names,
+        "own": True,
+        "notes": notes,
+        "caveats": (*[caveat] * (caveat is not None), *[SIZES] * (owners is not None)),
+        "owners": owners,
+        "client_names": client_names,
+    }
+
+
+def _known(labels: list[str], classes: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
+    """Number labels by a list of classes; numbers below their count may stand for them."""
+    places = {name: i for i, name in enumerate(classes)}
+    numbers = {str(i): i for i in range(len(classes))} | places
+    if len(places) < max(2, len(classes)):
+        raise BadInput(f"classes = {quoted(classes)}: at least two are expected, each once")
+    unknown = next((label for label in labels if label not in numbers), None)
+    if unknown is not None:
+        raise BadInput(f"y: {quoted(unknown)} is no class of {quoted(classes)}")
+    return np.array([numbers[label] for label in labels], np.int32), classes
+
+
+def _of_frame(frame: Any, y: Any, test: Any, schema: Schema | None, clients: Any) -> dict[str, Any]:
+    table, target = _with_target(frame, y, schema, "the frame")
+    column = clients if isinstance(clients, str) else None
+    shown = schema or drafted(_only(table, column), target)
+    tested = None
+    if test is not None:
+        pair = test if isinstance(test, tuple | list) else (test, None if y is None or isinstance(y, str) else ())
+        tested, _ = _with_target(pair[0], y if pair[1] is None else pair[1], shown, "the test frame")
+    owners = None if isinstance(clients, str) or clients is None else np.asarray(clients)
+    return rows_of(table, shown, tested, client_column=column, owners=owners)
+
+
+def _only(table: ArrowTable, column: str | None) -> ArrowTable:
+    columns = {name: texts for name, texts in table.columns.items() if name != column}
+    return ArrowTable(table.path, columns, table.labels, table.records, table.notes)
+
+
+def _with_target(frame: Any, y: Any, schema: Schema | None, name: str) -> tuple[ArrowTable, str]:
+    """Return a frame with its target as one of its columns, and the name of that column."""
+    if not arrow_table.is_frame(frame):
+        raise BadInput(f"{name} = {quoted(frame)}: a frame of pandas, polars or pyarrow is expected")
+    table = arrow_table.frame_table(frame, name)
+    if y is None or isinstance(y, str):
+        target = y if isinstance(y, str) else None if schema is None else schema.target.name
+        if target is None or target not in table.columns:
+            raise BadInput(f"y = {quoted(y)}: must be labels, or a column of {name}: {', '.join(table.columns)}")
+        return table, target
+    import pyarrow as pa
+
+    target = _TARGET if schema is None else schema.target.name
+    labels = labels_of(np.asarray(y), len(table.records), name)
+    columns = table.columns | {target: pa.chunked_array([pa.array(labels, pa.string())])}
+    return ArrowTable(name, columns, [], table.records, ()), target
+
+
+def _pair(x: Any, y: Any, name: str) -> tuple[Array, Array]:
+    """Return examples and labels as arrays; a dataset that yields (example, label) is gone through."""
+    if y is None:
+        if isinstance(x, np.ndarray) or not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
+            raise BadInput(f"{name} = {quoted(x)}: labels y are missing")
+        x, y = _gone_through(x, name)
+    try:
+        return np.asarray(x), np.asarray(y)
+    except (ValueError, TypeError):
+        raise BadInput(f"{name}: examples of one shape are expected, and these have several") from None
+
+
+def _gone_through(pairs: Any, name: str) -> tuple[Array, Array]:
+    try:
+        items = [pairs[i] for i in range(len(pairs))]
+        examples, labels = zip(*((np.asarray(one), np.asarray(label)) for one, label in items), strict=True)
+        return np.stack(examples), np.stack(labels)
+    except (TypeError, ValueError):
+        raise BadInput(f"{name}: pairs of an example and its label are expected, examples all of one shape") from None
