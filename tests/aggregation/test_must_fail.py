@@ -266,8 +266,8 @@ def test_the_answers_of_a_part_of_the_nodes_are_uniform(federation, count):
         federation.vectors[name] = np.zeros(4000)
     federation.size = 4000
     attempt = federation.attempt(federation.introduce())
-    some = [federation.answer(name, attempt).masked for name in NAMES[:count]]
-    for vector in (*some, ring.total(some)):
+    sent = [federation.answer(name, attempt).masked for name in NAMES]
+    for vector in (*sent, ring.total(sent[:count]), ring.total(sent[-count:])):
         seen = np.bincount(np.frombuffer(vector.tobytes(), np.uint8), minlength=256)
         assert stats.chisquare(seen).pvalue > 1e-8
 
