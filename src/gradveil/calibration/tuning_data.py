@@ -101,7 +101,7 @@ def on_other_data(plan: Plan, data: Dataset) -> Plan:
         "schema": None,
         "client_column": None,
         "test": None,
-        "client_sizes": (),
+        "client_sizes": None,
         "train_all": False,
         "noise_source": NoiseSource.SEEDED,
     }

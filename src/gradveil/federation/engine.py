@@ -57,13 +57,13 @@ class Population:
 def _named(plan: Plan, dataset: Dataset) -> Population:
     """Return the clients that the data name, each with all of its rows."""
     owners = np.zeros(0, np.int32) if dataset.owners is None else dataset.owners
-    if tuple(np.bincount(owners, minlength=plan.clients).tolist()) != plan.client_sizes:
+    if tuple(np.bincount(owners, minlength=plan.clients).tolist()) != plan.sizes:
         raise BadInput(f"client_sizes: {dataset.name} has other clients than the plan, or clients of other sizes")
     shards = np.full((plan.clients, plan.client_size), -1, np.int32)
     order = np.argsort(owners, kind="stable").astype(np.int32)
-    for shard, rows in zip(shards, np.split(order, np.cumsum(plan.client_sizes)[:-1]), strict=True):
+    for shard, rows in zip(shards, np.split(order, np.cumsum(plan.sizes)[:-1]), strict=True):
         shard[: len(rows)] = rows
-    own = owns(plan.sampling, plan.client_sizes, plan.batch)
+    own = owns(plan.sampling, plan.sizes, plan.batch)
     return Population(dataset.train.x, dataset.train.y, shards, 1, own)
 
 

@@ -55,7 +55,7 @@ class ClientSpec:
             plan.cohort,
             plan.honest,
             plan.stage(at),
-            rungs(plan.sampling, plan.client_sizes, plan.batch) if plan.client_sizes else (),
+            rungs(plan.sampling, plan.sizes, plan.batch) if plan.client_sizes else (),
         )
 
     def method(self, task: "RoundTask") -> TracedMethod:

@@ -92,7 +92,7 @@ class Plan:
     schema: Schema | None = None
     client_column: str | None = None
     test: str | None = None
-    client_sizes: tuple[int, ...] = ()
+    client_sizes: tuple[int, ...] | None = None
     train_all: bool = False
     model: Model = field(default=Cnn(), metadata={"kinds": MODELS})
     partition: Partition = field(default=TwoShards(), metadata={"kinds": PARTITIONS})
@@ -127,7 +127,7 @@ class Plan:
         self._check_share()
         self._check_preparation()
         self._check_tuned()
-        if self.client_sizes:
+        if self.client_sizes is not None:
             self._check_sizes()
         self.sigmas()
 
@@ -193,7 +193,7 @@ class Plan:
 
     def _check_sizes(self) -> None:
         """Refuse clients of different sizes where sums over them, or what a clip learns, are not defined."""
-        sizes = self.client_sizes
+        sizes = self.sizes
         if len(sizes) != self.clients or max(sizes) != self.client_size or min(sizes) < 1:
             raise BadInput(
                 f"client_sizes = {quoted(sizes)}: one for each of the {self.clients} clients is expected, at least 1, "
@@ -215,6 +215,11 @@ class Plan:
                 f"tuned.trials = {self.tuned.trials}: trials on the same records are counted only where all clients "
                 f"send one noised sum over their whole data a round, as in fed-sum; not for {self.method.name}"
             )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Examples of each client."""
+        return (self.client_size,) * self.clients if self.client_sizes is None else self.client_sizes
 
     @property
     def loading(self) -> dict[str, Any]:

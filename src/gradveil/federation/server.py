@@ -121,7 +121,7 @@ def _weights(plan: Plan, clients: np.ndarray[Any, Any]) -> Array | None:
     """Return the weights of clients of different sizes; none where the unit is a client, each of which counts alike."""
     if not plan.client_sizes or plan.method.acts(Surface.UPDATE) or plan.method.acts(Surface.SERVER):
         return None
-    return jnp.asarray(unequal.weights(plan.client_sizes)[clients])
+    return jnp.asarray(unequal.weights(plan.sizes)[clients])
 
 
 @partial(jax.jit, static_argnums=0)

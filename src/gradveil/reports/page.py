@@ -61,7 +61,7 @@ def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
 
 def _sizes(run: Evidence) -> str:
     plan, examples = run.plan, run.data.examples
-    held = f"{min(plan.client_sizes)} to {plan.client_size}" if plan.client_sizes else str(plan.client_size)
+    held = f"{min(plan.sizes)} to {plan.client_size}" if plan.client_sizes else str(plan.client_size)
     return (
         f"{plan.clients} clients with {held} examples each, {plan.cohort} a round, {plan.rounds} rounds of "
         f"{plan.local_steps} local steps; {examples.train} training and {examples.test} test examples"

@@ -156,11 +156,11 @@ class Budget:
     def by_client(self, rounds: int, participations: Sequence[int]) -> list[float]:
         """Account what each client of a plan with client_sizes spends, by its size and how often it takes part."""
         known: dict[tuple[int, int], float] = {}
-        for one in zip(self._plan.client_sizes, participations, strict=True):
+        for one in zip(self._plan.sizes, participations, strict=True):
             if one not in known:
                 ledger = self.ledger(rounds, one[1], one[0])
                 known[one] = account(ledger, self._plan.delta, ADD_REMOVE, self._plan.threat_model).epsilon
-        return [known[one] for one in zip(self._plan.client_sizes, participations, strict=True)]
+        return [known[one] for one in zip(self._plan.sizes, participations, strict=True)]
 
     def as_the_paper_accounts(self, rounds: int) -> PaperAccount | NoPaperAccount:
         """Account what was spent by the paper's rules."""

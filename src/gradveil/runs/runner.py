@@ -267,7 +267,7 @@ def _clients(run: Run, counted: int) -> tuple[ClientRecord, ...] | None:
     more = counted - run.state.round
     took_part = run.state.participations.tolist()
     spent = run.budget.by_client(counted, [count + more for count in took_part])
-    each = zip(names, plan.client_sizes, took_part, spent, strict=True)
+    each = zip(names, plan.sizes, took_part, spent, strict=True)
     return tuple(
         ClientRecord(name=name, examples=size, participations=count, epsilon=epsilon if np.isfinite(epsilon) else None)
         for name, size, count, epsilon in each
