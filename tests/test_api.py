@@ -70,6 +70,7 @@ def whole(tmp_path_factory):
     return gradveil.train(gradveil.plan("synthetic", "fed-cdp", **SMALL), folder, attack=True, report=True), folder
 
 
+@pytest.mark.slow
 def test_python_trains_attacks_and_reports_as_the_command_line_does(whole, tmp_path, capsys):
     model, folder = whole
     flags = [part for key, value in SMALL.items() for part in (f"--{key.replace('_', '-')}", str(value))]
@@ -128,6 +129,7 @@ def test_a_report_is_written_from_python(whole, tmp_path):
         gradveil.train(whole[0].plan, report=True)
 
 
+@pytest.mark.slow
 def test_who_waits_is_told_each_step_in_its_order(tmp_path):
     plan, told = gradveil.plan("synthetic", "fed-cdp", **SMALL), []
     data = pipeline.loaded(plan, told.append)

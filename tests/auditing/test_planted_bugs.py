@@ -76,7 +76,7 @@ def key_reused_each_step(monkeypatch):
 
 
 def shares_too_small_by_the_cohort(monkeypatch):
-    monkeypatch.setattr(client, "_own", lambda spec, sigma: sigma / spec.honest)
+    monkeypatch.setattr(client, "_share", lambda spec, sigma: sigma / spec.honest)
 
 
 def fixed_pass_accounted_as_poisson(monkeypatch):

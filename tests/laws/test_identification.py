@@ -90,6 +90,9 @@ CASES = {name: tuned(entry.value) for name, entry in METHODS.items()} | {
     "share": tuned(replace(FED_SUM, name="share", share=True, honest=0.75)),  # each of 3 honest clients of 4
 }
 
+IN_SECONDS = ("fed-cdp", "fed-alpha-cdp", "dssgd-noisy", "fed-slack", "share")
+"""Cases of every kind of law: `make test` tries these, the slow suite all others."""
+
 
 @cache
 def scene(name):
@@ -253,7 +256,9 @@ def optimum(name):
     return float(np.mean(hits))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [*IN_SECONDS, *(pytest.param(n, marks=pytest.mark.slow) for n in CASES if n not in IN_SECONDS)]
+)
 def test_the_true_record_is_picked_as_often_as_the_best_adversary_picks_it(name):
     _, found = identified(name)
     best = optimum(name)

@@ -251,6 +251,7 @@ def test_a_coin_never_falls_more_often_than_the_rate_that_is_accounted(rate):
     assert np.floor(rate * 2**32) / 2**32 <= rate
 
 
+@pytest.mark.slow
 def test_the_mean_of_rare_coins_is_their_rate():
     drawn = [int(np.asarray(flips(jax.random.key(seed), 4_000_000, 1e-6)).sum()) for seed in range(60)]
     assert abs(sum(drawn) - 240) < 4 * 240**0.5

@@ -198,7 +198,7 @@ def test_a_run_that_fails_later_says_why_on_its_page_and_as_data(tmp_path, clien
 @pytest.mark.slow
 def test_a_page_starts_attacks_and_reports_like_the_command_line(tmp_path, trained, client, post, small):
     asked = client(tmp_path)
-    assert post(asked, "/api/runs", small | {"attack": "on", "name": "one"}).status_code == 200
+    assert post(asked, "/api/runs", small | {"max-epsilon": "500", "attack": "on", "name": "one"}).status_code == 200
     wait_for(asked, "one", "finished")
 
     def told(root):

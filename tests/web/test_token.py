@@ -119,6 +119,7 @@ def stranger_python():
     pytest.skip("no interpreter can be started by another user")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
 @pytest.mark.parametrize("way", ["fresh", "environment", "file"])
 def test_another_user_of_this_machine_cannot_read_or_change_anything(served, trained, tmp_path, way):

@@ -226,6 +226,7 @@ def test_every_option_that_resume_cannot_honour_is_refused_by_its_name(finished,
     assert sorted((path.name, path.stat().st_mtime_ns) for path in out.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_options_that_resume_takes_are_honoured(finished, ask, refused):
     out = finished(*SHARP)
     answer = ask(

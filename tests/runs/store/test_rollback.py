@@ -98,6 +98,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_a_sealed_file_of_the_wrong_shape_is_refused_in_a_sentence(finished, ask, refused, name):
     folder = finished("--method", "fed-cdp", "--watch", "1")
