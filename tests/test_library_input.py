@@ -58,7 +58,7 @@ WRONG = {
     "seed": 1.5, "model": None, "threat_model": "x", "clients": "4", "rounds": True, "learning_rate": "fast",
     "train_all": 1, "noise_source": 3, "sampling": Poisson, "partition": object(), "delta": None, "accountant": [],
     "max_epsilon": np.array([1.0, 2.0]), "cohort": 10**30, "sigma": "much", "clip": {}, "draw": 7, "decay": 1.0,
-    "sensitivity": 0, "target": b"label",
+    "sensitivity": 0, "target": b"label", "client_sizes": np.array(2.5),
 }  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def _plain(hint: Any, value: Any, where: str) -> Any:
             return None
         return _plain(next(a for a in inner if a is not type(None)), value, where)
     if origin is tuple:
-        if not isinstance(value, list | tuple | np.ndarray):
+        if not isinstance(value, list | tuple | np.ndarray) or (isinstance(value, np.ndarray) and not value.ndim):
             raise BadInput(f"{where} = {quoted(value)}: a list is expected")
         return tuple(_plain(inner[0], item, where) for item in value)
     if dataclasses.is_dataclass(hint):

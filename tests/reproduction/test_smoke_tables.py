@@ -95,8 +95,9 @@ def test_a_second_call_computes_nothing_again(folder, everything):
 
 def test_every_table_fits_eighty_columns(folder, everything):
     shown = gradveil("all", "--scale", "smoke", "--out", folder, env={"COLUMNS": "80"})
-    assert max(map(len, shown.stdout.splitlines())) <= 80
-    assert all(name in shown.stdout for name in TABLES)
+    lines = shown.stdout.splitlines()
+    assert len(lines) > 10 * len(TABLES)
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_killed_table_goes_on_and_gives_the_same(tmp_path, everything):
