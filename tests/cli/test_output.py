@@ -93,7 +93,6 @@ VERBS = [
     ["list", "datasets"],
     ["list", "tables"],
     ["data", "list"],
-    ["table", "datasets", "--scale", "smoke", "--datasets", "cancer"],
     ["table", "attack-comparison", "--scale", "smoke", "--minutes", "0"],
     ["account", "--sigma", "6", "--q", "0.1", "--steps", "4"],
     ["plan", "--target-epsilon", "2", "--q", "0.1", "--rounds", "20"],
