@@ -172,6 +172,8 @@ def test_frames_and_parquet_files_are_predicted_as_the_csv_file(table_run, tmp_p
     assert model.evaluate(frame).accuracy == np.mean(model.predict(frame, names=True) == np.array(sick, object))
     with pytest.raises(gradveil.BadInput, match="'sick'"):
         model.evaluate(frame.drop_columns(["sick"]))
+    with pytest.raises(gradveil.BadInput, match="x: row 1 has no value of 'sick'"):
+        model.evaluate(frame.slice(0, 2).set_column(4, "sick", [["yes", None]]))
     with pytest.raises(gradveil.BadInput, match="has a column 'wing'"):
         model.predict(frame.rename_columns(["age", "wing", "empty", "weight", "sick"]))
 
