@@ -31,7 +31,6 @@ FLOWER = {
 """Modules that only processes of Flower run: `make test-flower` tests them."""
 UNSEEN = FLOWER | {"__main__.py", "cli/run_story.py", "devices.py"}
 """Modules that are run where nobody watches: by a new process, by the demonstration, by the import of gradveil."""
-READ_SOURCES = {"test_architecture.py", "test_test_rules.py", "test_layout.py"}
 TOLD: list[dict] = []
 """What each worker told at its end; filled where they are directed from."""
 
@@ -169,19 +168,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Begin to watch which modules are run, if somebody wants to know."""
+    """Begin to watch which modules are run, before any is imported, if somebody wants to know."""
     if config.getoption("--every-module"):
         every_module.watch()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    """Watch again: Python forgets a trace function in which recursion comes to its limit.
-
-    Tests that read sources instead of running them are not watched: they make many calls, none of them into gradveil.
-    """
-    if item.config.getoption("--every-module"):
-        every_module.watch() if item.path.name not in READ_SOURCES else every_module.rest()
 
 
 def told(config):

@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
-from every_module import ROOT, has_functions, missing
+from every_module import CALLED, ROOT, _Loader, has_functions, missing
 
 TESTS = Path(__file__).parents[1]
 EVERY = [path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py")]
@@ -32,14 +33,36 @@ def test_only_what_can_be_called_must_be_called(source, callable_):
 
 
 def test_to_import_a_module_is_not_to_run_it():
-    code = (
-        "import every_module; every_module.watch(); import gradveil.normals, gradveil.keys, gradveil.errors;"
-        "gradveil.keys.of_words(1, 2); print(*every_module.ran())"
-    )
+    done = watched("import gradveil.normals, gradveil.keys, gradveil.errors; gradveil.keys.of_words(1, 2)")
+    assert "keys.py" in done
+    assert "normals.py" not in done
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f():\n    'what it gives'\n    return 7",
+        "async def g():\n    return 7\n\ndef f():\n    return asyncio.run(g())\n\nimport asyncio",
+        "f = lambda: 7",
+        "class A:\n    def f(self):\n        return 7\n\nf = A().f",
+    ],
+)
+def test_a_watched_function_is_noted_and_does_what_it_did(source, tmp_path):
+    (tmp_path / "one.py").write_text(source)
+    loaded = module_from_spec(spec_from_loader("one", _Loader("one", str(tmp_path / "one.py"))))
+    loaded.__spec__.loader.exec_module(loaded)
+    noted = CALLED.copy()
+    assert loaded.f() == 7
+    assert CALLED - noted == {str(tmp_path / "one.py")}
+    CALLED.discard(str(tmp_path / "one.py"))
+
+
+def watched(code):
+    """Give what `ran` gives in a new process that watches and then runs some code."""
+    code = f"import every_module; every_module.watch(); {code}; print(*every_module.ran())"
     environment = {"PYTHONPATH": f"{ROOT.parent}:{Path(__file__).parent}", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert "keys.py" in done.stdout.split()
-    assert "normals.py" not in done.stdout.split()
+    return done.stdout.split()
 
 
 def test_everything_selected_is_there():
