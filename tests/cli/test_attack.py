@@ -254,6 +254,7 @@ def test_a_run_is_attacked_at_every_surface_after_any_round_that_it_kept(capsys,
         assert Path(answer["record"]).exists()
 
 
+@pytest.mark.slow
 def test_several_rounds_are_fused_into_one_attack(capsys, runs):
     alone, both = (attack(capsys, runs / "seeded", "--round", rounds) for rounds in ("0", "0,1"))
     assert (both["round"], alone["readings"], both["readings"]) == (0, 1, 2)

@@ -245,6 +245,7 @@ def test_a_method_whose_noise_a_policy_does_not_count_is_called_unguarded(secret
     assert unguarded(plan) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", Draw, ids=lambda d: d.value)
 @pytest.mark.parametrize("name", sorted(NOISE_COUNTS))
 def test_the_noise_that_a_policy_counts_is_on_what_was_sent(secret, tiny, name, draw):

@@ -233,6 +233,7 @@ def faint(method):
     return replace(method, **changes)
 
 
+@pytest.mark.slow
 @EVERY
 def test_an_update_is_read_as_the_serial_engine_reports_it(name):
     plan = plan_of(name)
@@ -410,6 +411,7 @@ def replayed(plan, tap, lots=None):
     return _replayed(plan, tap, tuple(tuple(map(int, lot)) for lot in lots))
 
 
+@pytest.mark.slow
 @WHOLE
 def test_the_true_examples_replayed_are_what_a_tap_would_have_shown_without_noise(name):
     plan = plan_of(faint(METHODS[name].value))

@@ -46,7 +46,7 @@ def test_the_same_plan_and_seed_give_the_same_model_over_nodes_as_in_process(fed
         np.testing.assert_array_equal(a.cohort, b.cohort)
 
 
-@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("share", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_preparation_rounds_give_the_same_over_nodes_as_in_process(federation, plan, tiny, share):
     model = SoftmaxRegression(NoisedMean(0.2), NoisedSecondMoment(0.5))
     whole = {"local_steps": 1, "batch": plan.client_size, "sampling": Whole(), "rounds": 4, "cohort": plan.clients}
@@ -59,7 +59,7 @@ def test_preparation_rounds_give_the_same_over_nodes_as_in_process(federation, p
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * max(1.0, float(np.abs(other).max())))
 
 
-@pytest.mark.parametrize("sampling", [Poisson(), Allocation()])
+@pytest.mark.parametrize("sampling", [Poisson(), pytest.param(Allocation(), marks=pytest.mark.slow)])
 def test_poisson_cohorts_agree_too_also_where_nobody_is_drawn(federation, plan, tiny, sampling):
     plan = replace(plan, cohort=1, rounds=6, sampling=sampling, cohort_sampling=CohortSampling.POISSON)
     over, _ = federation(plan)

@@ -16,6 +16,9 @@ from gradveil.federation.rounds import round_task, rounds
 from gradveil.keys import Keys
 from gradveil.methods import METHODS
 
+IN_SECONDS = ("fed-cdp", "quantile", "dssgd")
+"""Methods of which one sends an update alone, one statistics beside it, and one only some of its places."""
+
 
 def an_order(plan, **changes):
     given = {
@@ -87,7 +90,9 @@ def test_an_order_without_its_words_is_bad_input():
         wire.unpack_order(RecordDict())
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [*IN_SECONDS, *(pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name not in IN_SECONDS)]
+)
 def test_nothing_but_the_order_and_the_answer_crosses_and_no_record_with_it(federation, secret, tiny, name):
     plan = replace(secret, method=METHODS[name].value, rounds=1, cohort=9)  # so that every node is asked
     over, grid = federation(plan)

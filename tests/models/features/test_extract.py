@@ -65,6 +65,7 @@ def test_a_compiled_transform_gives_the_same(case):
     np.testing.assert_allclose(inside(jnp.asarray(x[:20])), whole[:20], atol=1e-5)  # another program rounds otherwise
 
 
+@pytest.mark.slow
 def test_it_can_be_differentiated_at_a_blank_picture_too(case):
     features, made, x, _ = case
     read = x[5:9].astype(np.float32) / (1 if features.table else 255)
