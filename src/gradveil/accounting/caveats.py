@@ -32,7 +32,9 @@ NOISE_ENDS = (
     "There is too little noise: generated noise ends at 9 standard deviations, and the chance that this shows does not "
     "fit into delta."
 )
-COARSE = "The errors of the sampler of discrete noise do not fit into delta, or how many numbers are drawn is not known."
+COARSE = (
+    "The errors of the sampler of discrete noise do not fit into delta, or how many numbers are drawn is not known."
+)
 UNKNOWN_BATCH = "How many records of a client a batch can hold is unknown: give the batch size or the client's size."
 COPIES = "Some records are held by several clients; every copy is counted."
 PRESUMED = (

@@ -6,7 +6,7 @@ tau = D 2^-60, the mechanism M that is run and the ideal one G have P(M in S) <=
 
     P(M(d) in S) <= e^(eps + 2 a) P(M(d') in S) + e^a delta + (1 + e^(eps + a)) tau.
 
-The ideal discrete Gaussian is accounted as the Gaussian of the same scale: at the scales of a secure sum, 10^7 units and
+The ideal discrete Gaussian is accounted as the Gaussian of the same scale: at those of a secure sum, 10^7 units and
 more, the two differ by less than 1e-10 in epsilon.
 """
 

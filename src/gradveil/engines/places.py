@@ -1,4 +1,4 @@
-"""The engine of a secure sum on one machine: every node's part in turn, as whole numbers, without masks, which cancel."""
+"""The engine of secure sums on one machine: every node's whole numbers in turn, without masks, which would cancel."""
 
 from typing import Any
 

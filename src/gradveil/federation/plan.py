@@ -216,9 +216,13 @@ class Plan:
         everyone = self.cohort == self.clients and isinstance(self.sampling, Whole)
         parts = isinstance(method.clip, Flat) and isinstance(method.sensitivity, ClipBound) and not method.share
         if not (parts and isinstance(method.prune, Keep) and method.draw is Draw.SUM and not method.noise.silent):
-            raise BadInput(f"secure_sum: needs noise on sums under one constant bound, as in fed-sum; not {method.name}")
+            raise BadInput(
+                f"secure_sum: needs noise on sums under one constant bound, as in fed-sum; not {method.name}"
+            )
         if method.surface is not Surface.EXAMPLE or self.local_steps > 1 or not (everyone and fixed):
-            raise BadInput("secure_sum: needs one local step over all records of all clients, of one size, as in fed-sum")
+            raise BadInput(
+                "secure_sum: needs one local step over all records of all clients, of one size, as in fed-sum"
+            )
         if self.clients < sums.nodes:
             raise BadInput(f"clients = {self.clients}: must be at least the nodes of secure_sum, {sums.nodes}")
 
