@@ -14,12 +14,13 @@ from gradveil.deployment.node import Node
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.spending import Spending
 from gradveil.deployment.summing import Summing, epochs_of
+from gradveil.engines.flower import sum_wire
 from gradveil.engines.flower.flower_engine import Roster
 from gradveil.engines.flower.posting import Posting
 from gradveil.engines.flower.sum_engine import SummingFlower
 from gradveil.federation import server
 from gradveil.federation.plan import Plan
-from gradveil.federation.rounds import rounds
+from gradveil.federation.rounds import round_task, rounds
 from gradveil.federation.secure_sum import SecureSum
 from gradveil.keys import Keys
 from gradveil.methods import FED_SUM
@@ -89,6 +90,25 @@ class Sums:
             lambda t, cohort: self.noted.append(t),
             **options,
         )
+
+    def task(self, t=0):
+        """Give the task of a round, from the first weights."""
+        shown, roots = data(), Keys.of(self.plan.seed, secret=False)
+        return round_task(self.plan, t, server.init(self.plan, shown.shape, len(shown.classes), roots), roots)
+
+    def ask(self, name, request):
+        """Hand a request to a node as the network would, and give its result."""
+        return self.grid.sites[name].handle(sum_wire.unpack_request(sum_wire.pack_request(request)))
+
+    def opened(self, **options):
+        """Make an engine and open its run at every node: the engine, and the cards by name."""
+        engine = self.engine(**options)
+        return engine, tuple(self.ask(name, engine.introduce(name, self.task())) for name in SITES)
+
+    def told(self, engine, cards, t=0, serial=0):
+        """Give the order of each node of an attempt."""
+        engine.serial = serial
+        return {card.name: engine.told(card.name, cards, self.task(t)) for card in cards}
 
     def spent(self, name):
         """Give the rounds that a node has charged, from disk, one entry an attempt."""

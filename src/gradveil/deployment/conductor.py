@@ -106,12 +106,15 @@ def budget_of(plan: Plan, dataset: Dataset) -> Budget:
     return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.minimum_replies(plan.cohort))
 
 
+def data_of(folder: Path) -> Dataset:
+    """Return the server's own data, as the model of a folder's plan reads them."""
+    plan, where = store.read_plan(folder), settings(folder).data_dir
+    return data_for(plan, load(plan.dataset, data_dir=None if where is None else Path(where), **plan.loading))
+
+
 def open_run(grid: Any, folder: Path) -> Run:
     """Return the run of a folder, from its checkpoint if it has one, with Flower as its engine."""
-    plan = store.read_plan(folder)
-    federation = settings(folder)
-    where = None if federation.data_dir is None else Path(federation.data_dir)
-    dataset = data_for(plan, load(plan.dataset, data_dir=where, **plan.loading))
+    plan, federation, dataset = store.read_plan(folder), settings(folder), data_of(folder)
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm

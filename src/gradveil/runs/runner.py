@@ -208,7 +208,8 @@ def _settle(run: Run, watch: frozenset[int]) -> None:
 
 def _record(run: Run, watch: frozenset[int]) -> None:
     """Record what the next round will show, if it is watched and its keys are secret, so it cannot be replayed."""
-    if run.population is not None and run.plan.noise_source is NoiseSource.SECRET and run.state.round in watch:
+    secret = run.plan.noise_source is NoiseSource.SECRET and run.plan.secure_sum is None
+    if run.population is not None and secret and run.state.round in watch:
         recording.record(run.folder, run.plan, run.population, run.state, run.roots)
 
 

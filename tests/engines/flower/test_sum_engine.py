@@ -1,17 +1,10 @@
 """Secure sums over nodes in memory: the bits of one machine, attempts that fail, nodes that leave and return."""
 
-from dataclasses import replace
-
-import numpy as np
-import pytest
 from sums_in_memory import SITES, SUMS, trained
 
 from gradveil.engines.flower import sum_wire
-from gradveil.engines.flower.flower_engine import Absent
 from gradveil.engines.places import Places
-from gradveil.federation.engine import Population, TooFew
-from gradveil.federation.plan import NoiseSource
-from gradveil.federation.secure_sum import SecureSum
+from gradveil.federation.engine import Population
 
 
 def test_nodes_give_the_bits_of_one_machine(sums, tiny):

@@ -66,7 +66,7 @@ class SummingFlower:
         cards = tuple(self.cards[name] for name in sorted(self.cards))
         self.before(int(task.t), np.sort(cohort))
         self.serial += 1
-        told = {card.name: self._told(card.name, cards, task) for card in cards}
+        told = {card.name: self.told(card.name, cards, task) for card in cards}
         contents = {name: sum_wire.pack_request(order) for name, order in told.items()}
         # One that fails spoils the sum, so nobody is waited for after it.
         posted = self.posting.exchange(contents, self.roster.deadline, f"{task.t}", lambda sofar, _: _any_fault(sofar))
@@ -83,7 +83,7 @@ class SummingFlower:
         self.cards = {}
         while True:
             asked = self._gathered(started, first)
-            introduce = {name: self._introduce(name, task) for name in asked}
+            introduce = {name: self.introduce(name, task) for name in asked}
             self.cards = self._introduced(introduce, first)
             if len(self.cards) >= self.sums.fewest:
                 return
@@ -155,10 +155,12 @@ class SummingFlower:
             key=key_words(self.plan, task),
         )
 
-    def _introduce(self, name: str, task: RoundTask) -> Introduce:
+    def introduce(self, name: str, task: RoundTask) -> Introduce:
+        """Return what a node is asked in a roll-call."""
         return Introduce(run=self.run, about=sum_wire.without_weights(self._order(name, task)))
 
-    def _told(self, name: str, cards: tuple[Introduction, ...], task: RoundTask) -> SumOrder:
+    def told(self, name: str, cards: tuple[Introduction, ...], task: RoundTask) -> SumOrder:
+        """Return what a node is asked in an attempt."""
         order, within = self._order(name, task), self.roster.deadline
         return SumOrder(run=self.run, serial=self.serial, within=within, cards=cards, order=order)
 
