@@ -80,9 +80,9 @@ class Sums:
     def restart(self, name):
         self.grid.sites[name] = self.started(name)
 
-    def engine(self, **options):
+    def engine(self, plan=None, **options):
         return SummingFlower(
-            self.plan,
+            plan or self.plan,
             self.plan.secure_sum,
             data(),
             Posting(self.grid, lambda: self.grid.now),
@@ -126,11 +126,11 @@ def sums(tmp_path, signers):
     return make
 
 
-def trained(plan, engine, meanwhile=lambda done: None):
+def trained(plan, engine, meanwhile=lambda done: None, may_retry=lambda state: True):
     """Give the parameters after all rounds, as arrays."""
     roots, shown = Keys.of(plan.seed, secret=False), data()
     state = server.init(plan, shown.shape, len(shown.classes), roots)
-    for done in rounds(plan, engine, state, roots):
+    for done in rounds(plan, engine, state, roots, 0, may_retry):
         state = done.state
         meanwhile(done)
     return [np.asarray(leaf) for leaf in state.params]
