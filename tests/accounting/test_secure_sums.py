@@ -94,6 +94,13 @@ def test_the_errors_of_the_sampler_are_charged_by_how_many_numbers_are_drawn():
     assert math.isinf(discrete.charged(at, DELTA, [replace(few[0], numbers=0)]).epsilon)
 
 
+def test_the_accountant_charges_them():
+    ledger = Ledger((release(20.0, 20, 6),), 1)
+    assert math.isfinite(epsilon(ledger, "aggregate"))
+    beyond = Ledger((replace(ledger.releases[0], numbers=10**12),), 1)
+    assert math.isinf(epsilon(beyond, "aggregate"))
+
+
 def test_alone_is_a_row_of_secure_sums_only():
     ledger = Ledger((release(20.0, 3, 1),), 1)
     assert [g.threat_model for g in guarantees(ledger, DELTA, "add-remove")] == list(THREATS)

@@ -23,6 +23,8 @@ def test_a_repeated_round_costs_its_own_noise_once_more(tiny):
     for stage, more in (("", 0.0), ("mean", squares[0]), ("second-moment", squares[1]), ("gradient", squares[2])):
         assert costs[stage] == pytest.approx(gaussian(math.sqrt(3 * (sum(squares) + more)), SUMS.delta), rel=3e-3)
     said = sentence(SUMS, budget)
-    assert f"epsilon {costs['']:.3g} against server" in said
+    sum_alone = [budget.epsilon(SUMS.rounds, SUMS.rounds, whom) for whom in ("aggregate", "central-visible", "alone")]
+    assert "aggregate {:.3g}, central-visible {:.3g}, alone {:.3g}.".format(*sum_alone) in said
+    assert "against server" in said
     assert f"second-moment {costs['second-moment']:.3g}" in said
     assert budget.epsilon(SUMS.rounds, SUMS.rounds, "server") == costs[""]

@@ -1,5 +1,6 @@
 """What a server may try against a node that takes part in secure sums: refused and free, or random and charged."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from nodes_in_memory import data
 from scipy import stats
 from sums_in_memory import OPEN, SITES, SUMS
 
+from gradveil import codec
 from gradveil.aggregation.answering import SumAnswer
 from gradveil.aggregation.cards import introduce
 from gradveil.aggregation.collecting import Spoiled, collected
@@ -19,7 +21,7 @@ from gradveil.deployment.node import Node
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.spending import Spending
 from gradveil.deployment.summing import Summing, epochs_of
-from gradveil.engines.contributions import RoundSum
+from gradveil.engines.contributions import RoundSum, noise_bytes
 from gradveil.engines.sum_messages import attempt_of
 from gradveil.errors import BadInput
 from gradveil.federation.orders import Refusal
@@ -206,10 +208,7 @@ def test_retries_at_will_have_fresh_noise_and_end_where_the_policy_does(sums):
 
 
 def attempt_plan(engine, here, site):
-    order = engine.introduce(site, here.task()).about
-    from gradveil import codec
-
-    return codec.digest(order.plan)
+    return codec.digest(engine.introduce(site, here.task()).about.plan)
 
 
 def test_two_sums_that_differ_in_one_node_have_noise_of_their_own(sums):
@@ -274,6 +273,20 @@ def test_a_record_moves_the_whole_numbers_by_the_sensitivity_at_most(sums):
             moved = one.added(params, x, y) - one.added(params, np.delete(x, j, 0), np.delete(y, j))
             units = np.linalg.norm(np.rint(moved * RESOLUTION))
             assert units <= one.deviation(4) / one.multiplier * 3**0.5
+
+
+def test_a_share_is_sized_for_those_who_do_not_collude_and_for_the_largest_node(sums):
+    plan = replace(SUMS, secure_sum=SecureSum(nodes=3, tolerated=1), clients=8)
+    here = sums(plan)
+    one = RoundSum.of(plan, 1, here.task().params, data().shape)
+    records = 3 * 15  # 8 clients over 3 nodes
+    delta = 2**24 * (1 + 2**-20) + 78**0.5 * (1 + 2 * (records + 3) * records * 2**24 * 2.0**-53)
+    assert one.deviation(3) == pytest.approx(plan.sigmas()[1, 0] * delta / 2**0.5, rel=1e-12)
+
+
+def test_noise_is_the_systems_or_another_for_every_node():
+    assert noise_bytes(replace(SUMS, noise_source=NoiseSource.SECRET), None, 0) is os.urandom
+    assert len({noise_bytes(SUMS, (1, 2), node)(32) for node in range(4)} | {noise_bytes(SUMS, (1, 3), 0)(32)}) == 5
 
 
 def test_a_node_that_could_not_afford_all_rounds_refuses_at_the_roll_call(sums):

@@ -163,6 +163,7 @@ def _train(group: "Crew", config: "SuperLinkConfig", folder: Path) -> None:
 def _round_summary(line: RoundLine) -> str:
     """Say in a line how a round went, node by node."""
     parts = [f"round {line.round + 1}: {run_summary.note(line)}"]
+    parts += [f"{line.attempts} attempts, all of them spent"] if (line.attempts or 1) > 1 else []
     if (nodes := line.nodes) is not None:
         each = [f"{name} {seconds:.1f} s" for name, seconds in nodes.seconds.items()]
         each += [f"{name} missing ({fault})" for name, fault in nodes.missing.items()]

@@ -68,6 +68,8 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     if plan.secure_sum is not None and plan.secure_sum.nodes != len(federation.nodes):
         raise BadInput(f"secure_sum: is of {plan.secure_sum.nodes} nodes, and {len(federation.nodes)} are named")
+    if plan.secure_sum is not None and federation.max_update_norm is not None:
+        raise BadInput("max_update_norm: no single update can be seen in a secure sum; leave it out")
     _refuse_own_parts(codec.encode(plan))
     budget_of(plan, dataset)
     with owner_only():
