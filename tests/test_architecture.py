@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "engines": TRAINING | {"aggregation"},
     "attacks": {"ground", "models"},
     "runs": WORK,
-    "auditing": RUNS,
+    "auditing": RUNS | {"aggregation"},
     "leakage": RUNS,
     "calibration": RUNS,
     "deployment": RUNS | {"aggregation"},

@@ -66,6 +66,7 @@ THREATS: dict[str, str] = {
     "central": "sees only the models; which clients took part in a round stays secret (Poisson cohorts)",
     "central-visible": "sees only the models, and can tell from them which clients took part",
     "aggregate": "sees only the sum over a round's clients, and the noise of those that are not honest",
+    "alone": "works with every other node of a secure sum: only a node's own noise is left",
     "server": "sees every client's update; which records are in a batch stays secret",
     "type2-secret": "also sees the noisy gradient of every local step; batches stay secret",
     "type2-known": "also sees the noisy gradient of every local step and knows the records of each batch",

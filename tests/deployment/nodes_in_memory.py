@@ -112,7 +112,8 @@ PLAN = Plan(
 def identity(monkeypatch):
     for name in ("run_id", "node_id", "task_id"):
         setattr(TaskIdentity, name, 1)  # flwr makes no message without it
-    monkeypatch.setattr("gradveil.engines.flower.flower_engine.POLL", 0.0)
+    for module in ("flower_engine", "posting"):
+        monkeypatch.setattr(f"gradveil.engines.flower.{module}.POLL", 0.0)
 
 
 ANY = Policy(allow_seeded=True, allow_no_guarantee=True)

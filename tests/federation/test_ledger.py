@@ -73,12 +73,12 @@ def test_only_sound_methods_have_a_finite_guarantee_and_only_against_whom_they_n
     setting = plan(METHODS[name].value, clients=100, rounds=2, local_steps=3)
     held = Ledger(tuple(r for t in range(2) for r in releases(setting, t, LAYERS, 1)), 2)
     finite = {threat for threat in THREATS if account(held, 1e-5, "add-remove", threat).finite}
-    inside = {"aggregate", "server", "type2-secret", "type2-known", "client-server", "client-central"}
+    inside = {"aggregate", "alone", "server", "type2-secret", "type2-known", "client-server", "client-central"}
     central = {"central", "central-visible"}
     expected = {
         "fed-sdp": central | {"client-central"},
-        "fed-sdp-client": central | {"client-central", "aggregate", "server", "client-server"},
-        "dssgd-noisy": central | {"client-central", "aggregate", "server", "client-server"},
+        "fed-sdp-client": central | {"client-central", "aggregate", "alone", "server", "client-server"},
+        "dssgd-noisy": central | {"client-central", "aggregate", "alone", "server", "client-server"},
         "fed-cdp": central | inside,
         "adaclip": central | inside,
         "fed-slack": central | inside,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 
-from gradveil.accounting import caveats, coupling, guarantee, tight
+from gradveil.accounting import caveats, coupling, discrete, guarantee, tight
 from gradveil.accounting.guarantee import Guarantee
 from gradveil.accounting.participation import OVERFLOW, beyond, is_sampled
 from gradveil.accounting.release import Ledger, Release
@@ -13,8 +13,9 @@ from gradveil.accounting.threats import THREATS, Loss, central_loss, epsilon_of_
 
 
 def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[str] = ()) -> list[Guarantee]:
-    """Account a ledger against every adversary, or those named."""
-    return [account(ledger, delta, adjacency, name) for name in threats or THREATS]
+    """Account a ledger against every adversary, or those named; `alone` is one only where nodes make a secure sum."""
+    known = [name for name in THREATS if name != "alone" or any(r.masked for r in ledger.sums)]
+    return [account(ledger, delta, adjacency, name) for name in threats or known]
 
 
 @lru_cache(maxsize=256)
@@ -85,11 +86,22 @@ def _with_rare_events(ledger: Ledger, delta: float, adjacency: str, threat: str)
     eta = OVERFLOW * math.fsum(len(r.sigmas) * r.copies for r in ledger.sums if is_sampled(r))
     eta += RARE if ledger.best_of is not None else 0.0
     reach, whole = (2.0 if adjacency == tight.REPLACE_ONE else 1.0), threat.startswith("client")
-    cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in ledger.sums)
+    floating = (r for r in ledger.sums if not r.masked)
+    cut_off = math.fsum((1 if whole else r.copies) * beyond(r, reach, whole) for r in floating)
     loss = Loss(math.inf, (caveats.CUT if delta <= eta else caveats.NOISE_ENDS,))
     if delta - eta - cut_off > 0:
-        loss = THREATS[threat](ledger, delta - eta - cut_off, adjacency)
+        loss = _as_drawn(ledger, delta - eta - cut_off, adjacency, threat)
     if threat != "aggregate" or cut_off <= coupling.SMALL * delta or not pools(ledger):
         return loss
     summed = coupling.coupled(lambda d: epsilon_of_sums(ledger, d, adjacency, honest=True), delta - eta, ledger.sums)
     return Loss(summed, (caveats.summed(ledger.sums[0]),)) if summed < loss.epsilon else loss
+
+
+def _as_drawn(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Loss:
+    """Account against an adversary, with the errors of discrete noise where a secure sum draws that."""
+
+    def loss_at(left: float) -> Loss:
+        return THREATS[threat](ledger, left, adjacency)
+
+    masked = any(r.masked for r in ledger.sums)
+    return discrete.charged(loss_at, delta, ledger.sums) if masked else loss_at(delta)

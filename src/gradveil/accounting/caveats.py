@@ -32,6 +32,9 @@ NOISE_ENDS = (
     "There is too little noise: generated noise ends at 9 standard deviations, and the chance that this shows does not "
     "fit into delta."
 )
+COARSE = (
+    "The errors of the sampler of discrete noise do not fit into delta, or how many numbers are drawn is not known."
+)
 UNKNOWN_BATCH = "How many records of a client a batch can hold is unknown: give the batch size or the client's size."
 COPIES = "Some records are held by several clients; every copy is counted."
 PRESUMED = (
@@ -44,7 +47,13 @@ CENTRAL_IS_NO_TARGET = (
 
 
 def summed(release: Release) -> str:
-    """Say whom a guarantee trusts that rests on the noise of several clients."""
+    """Say whom a guarantee trusts that rests on the noise of several clients, or of the nodes of a secure sum."""
+    if release.masked:
+        return (
+            f"Holds while at most {release.cohort - release.pool} of the {release.cohort} nodes of a sum work with the "
+            "server (against more, the epsilon of `alone` holds), if every node made its own key and all compared the "
+            "roster. It presumes X25519, ECDSA on P-384 and ChaCha20, and no outsider has reviewed the protocol."
+        )
     return (
         f"Holds while only the sum over a round's clients is seen, as secure aggregation would see to (gradveil does "
         f"not encrypt updates), and while at least {release.pool} of {release.cohort} clients add their noise "

@@ -30,6 +30,7 @@ class Release:
     stage: what was summed, "gradient", or the name of a preparation; or TRIAL, an earlier run on the same records whose
     settings were compared: all that it released, as one sum.
     numbers: how many numbers a client noises in each release, 0 if that is not known.
+    masked: a secure sum over nodes, which draw discrete noise; `cohort`, `honest` and `numbers` are then of nodes.
     """
 
     round: int
@@ -58,6 +59,7 @@ class Release:
     sum_only: bool = True
     stage: str = "gradient"
     numbers: int = 0
+    masked: bool = False
 
     @property
     def pool(self) -> int:

@@ -3,6 +3,7 @@
 central          sees only the models of all rounds; whether a client participated stays secret (Poisson cohorts).
 central-visible  sees only the models, but can tell from them whether a client participated: other records show it.
 aggregate        sees only the sum over the cohort in every round, and the noise of clients that are not honest.
+alone            sees what one node of a secure sum adds, under its own noise only: everybody else colludes.
 server           honest but curious: sees every update with its client's name; batches are secret.
 type2-secret     also sees every local step's noised batch gradient; batches are secret.
 type2-known      also knows which records are in each batch, or sees every example's noised gradient.
@@ -60,6 +61,14 @@ def aggregate(ledger: Ledger, delta: float, adjacency: str) -> Loss:
         return Loss(known.epsilon, (*known.caveats, *said))
     epsilon = epsilon_of_sums(ledger, delta, adjacency, honest=True)
     return known if known.epsilon <= epsilon else Loss(epsilon, (*known.caveats, caveats.summed(ledger.sums[0])))
+
+
+def alone(ledger: Ledger, delta: float, adjacency: str) -> Loss:
+    """Account what a node sends by its own noise: that of the others is known to those who collude.
+
+    Without a secure sum that is what the server sees of every client.
+    """
+    return server(ledger, delta, adjacency)
 
 
 def pools(ledger: Ledger) -> bool:
@@ -180,6 +189,7 @@ THREATS: dict[str, Threat] = {
     "central": central,
     "central-visible": central_visible,
     "aggregate": aggregate,
+    "alone": alone,
     "server": server,
     "type2-secret": type2_secret,
     "type2-known": type2_known,

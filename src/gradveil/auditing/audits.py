@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 from gradveil import codec
 from gradveil.auditing.audit_record import AuditRecord, AuditRow, overall
@@ -26,7 +27,8 @@ from gradveil.surface import Surface
 Tell = Callable[[str], None]
 LEVELS = ("replay", "mechanism", "one-run", "black-box")
 """From the cheapest on."""
-USUAL = ("replay", "mechanism")
+MECHANISM = "mechanism"
+USUAL = ("replay", MECHANISM)
 WITH_CANARIES = ("one-run", "black-box")
 
 
@@ -62,7 +64,10 @@ def audit(
             "with data of this machine can be audited"
         )
     rows: list[AuditRow] = []
-    for level in (one for one in LEVELS if one in levels):
+    if subject.plan.secure_sum is not None and MECHANISM not in levels:
+        raise BadInput(f"level = {', '.join(levels)}: secure sums are audited at the level {MECHANISM} only")
+    possible = LEVELS if subject.plan.secure_sum is None else (MECHANISM,)
+    for level in (one for one in possible if one in levels):
         tell(level)
         rows += RUNNERS[level](subject, seed, effort)
     return AuditRecord(
@@ -95,8 +100,19 @@ def _replayed_row(
 
 
 def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    if subject.plan.secure_sum is not None:
+        return _masked(subject, seed, effort)
     replayer = Replayer(staged(subject.plan, subject.dataset, effort.mechanism.longest), seed, 0.5)
     return simulated(subject, replayer, seed, effort)
+
+
+def _masked(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
+    """Simulate the protocol of a secure sum, for which packages are needed that not every installation has."""
+    if find_spec("cryptography") is None:
+        raise BadInput('secure_sum: its audit needs the protocol; install it with: pip install "gradveil[flower]"')
+    from gradveil.auditing.masked_sums import masked_rows
+
+    return masked_rows(subject, seed, effort.confidence, effort.mechanism)
 
 
 def simulated(subject: Subject, replayer: Replayer, seed: int, effort: Effort) -> list[AuditRow]:

@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 
-from gradveil.cli.options import AsJson, DataDir
+from gradveil.cli.options import THREATS, AsJson, DataDir
 from gradveil.errors import BadInput
 
 app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True)
 Opt = typer.Option
 OWNER_ONLY = 0o077
-DEMO = {"clients": 30, "cohort": 12, "local_steps": 10}
 Show = Annotated[bool, Opt("--show", help="Print Flower's commands, for systemd or the like, and start nothing.")]
 
 
@@ -86,11 +85,24 @@ def policy(
         float, Opt(help="Privacy budget: most epsilon against the server, over all plans.")
     ] = 8.0,
     maximum_delta: Annotated[float, Opt(help="Most delta, over all plans.")] = 1e-4,
+    roster: Annotated[
+        Path | None,
+        Opt(
+            help="Roster that all nodes compared: secure sums over its nodes are counted against `aggregate`.",
+            show_default="none",
+        ),
+    ] = None,
+    tolerated: Annotated[int, Opt(help="Colluding nodes that a secure sum must bear.")] = 1,
+    minimum_nodes: Annotated[
+        int | None, Opt(help="Fewest nodes of a secure sum.", show_default="two thirds of the roster")
+    ] = None,
+    maximum_alone_epsilon: Annotated[
+        float | None, Opt(help="Most epsilon if all other nodes collude, over all plans.", show_default="none")
+    ] = None,
 ) -> None:
     """Write a strict policy for a node: what a server may do with its data."""
+    from gradveil.cli.federate_keys import write_policy
     from gradveil.deployment.policy import STRICT
-    from gradveil.deployment.policy_file import as_toml
-    from gradveil.runs import store
 
     rules = replace(
         STRICT,
@@ -99,13 +111,11 @@ def policy(
         maximum_rounds=maximum_rounds,
         maximum_epsilon=maximum_epsilon,
         maximum_delta=maximum_delta,
+        tolerated=tolerated,
+        minimum_nodes=minimum_nodes,
+        maximum_alone_epsilon=maximum_alone_epsilon,
     )
-    if out is None:
-        return typer.echo(as_toml(rules), nl=False)
-    if out.exists():
-        raise BadInput(f"out = {str(out)!r}: exists already; name a new file")
-    store.write(out, as_toml(rules).encode(), owner_only=True)
-    typer.echo(f"{out}\nRead it, edit it, and start the node with --policy {out}")
+    write_policy(rules, roster, out)
 
 
 @app.command()
@@ -218,12 +228,13 @@ def node(
         target=target,
         schema=None if schema is None else str(federate_steps.existing("schema", schema)),
         data_dir=None if data_dir is None else str(data_dir.resolve()),
+        key=str(federate_steps.existing("key", key)),
     )
     config = SuperNodeConfig(
         federate_steps.existing("ca", ca), federate_steps.existing("key", key), state.resolve(), server, runtime_port
     )
     opened = Node.open(settings)
-    pinned = federate_keys.pinned_roster(config.state, roster, new_roster, config.key)
+    pinned = federate_keys.pinned_roster(config.state, roster, new_roster, config.key, opened.policy)
     store.write_json(config.state / NODE, codec.encode(settings))
     if pinned is not None:
         federate_steps.say(f"roster of {len(pinned.keys)} nodes, fingerprint {pinned.fingerprint}")
@@ -239,35 +250,35 @@ def node(
 def demo(
     nodes: Annotated[int, Opt(help="Number of nodes.")] = 3,
     dataset: Annotated[str, Opt(help="A name from `gradveil data list`.")] = "digits",
-    method: Annotated[str, Opt(help="A name from `gradveil list methods`.")] = "fed-cdp",
-    rounds: Annotated[int, Opt(help="Number of rounds (T).")] = 4,
+    method: Annotated[
+        str, Opt(help="A name from `gradveil list methods`; fed-sum makes secure sums, over at least 3 nodes.")
+    ] = "fed-cdp",
+    rounds: Annotated[int | None, Opt(help="Number of rounds (T).", show_default="4; preset for fed-sum")] = None,
+    target_epsilon: Annotated[
+        float | None, Opt(help="Scale the noise so that all rounds spend at most this.", show_default="none")
+    ] = None,
+    threat_model: Annotated[
+        str | None, Opt(help=f"{THREATS}; the target holds against it.", show_default="server")
+    ] = None,
     seed: Annotated[int, Opt(help="Seed of the initial weights and of the split among clients.")] = 0,
     data_dir: DataDir = None,
     out: Annotated[Path | None, Opt(help="Run folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train over a SuperLink and SuperNodes on this machine, with TLS and new keys."""
-    from gradveil.cli import federate_steps
-    from gradveil.cli.run_steps import plans_from
-    from gradveil.data.sources import load, locate
+    from gradveil.cli import federate_demo, federate_steps
+    from gradveil.data.sources import load
     from gradveil.deployment import conductor
-    from gradveil.deployment.policy import STRICT
-    from gradveil.runs.shorthand import Tweaks
 
-    if locate(dataset) != dataset:
-        raise BadInput(f"dataset = {dataset!r}: the demonstration takes a built-in dataset, by name")
-    if not 1 <= nodes <= DEMO["clients"]:
-        raise BadInput(f"nodes = {nodes}: must be between 1 and {DEMO['clients']}")
-    settings = {**DEMO, "rounds": rounds, "dataset": dataset, "method": method, "seed": seed, "noise_source": "secret"}
-    plan = plans_from(None, settings, Tweaks(), data_dir)[0]
+    given = {"dataset": dataset, "method": method, "seed": seed, "rounds": rounds, "threat_model": threat_model}
+    settings = {name: value for name, value in given.items() if value is not None}
+    plan = federate_demo.plan_for(nodes, settings, target_epsilon, data_dir)
     folder = out or Path("runs") / f"federate-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
     where = None if data_dir is None else str(data_dir.resolve())
     federation = conductor.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
     federate_steps.run_folder(folder, None, resume=False)
-    if (objection := STRICT.objection(plan)) is not None:
-        raise BadInput(f"method = {method!r}: the policy of the demonstration's nodes forbids it: {objection}")
     conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, federation)
-    federate_steps.demonstrate(plan.dataset, federation, folder, as_json)
+    federate_steps.demonstrate(plan, federate_demo.policy_of(plan), federation, folder, as_json)
 
 
 def _listed(name: str, text: str) -> tuple[str, ...]:

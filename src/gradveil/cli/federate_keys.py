@@ -1,5 +1,6 @@
-"""What `gradveil federate key`, `keys` and `roster` do: every private key is made on the machine that uses it."""
+"""What `gradveil federate key`, `keys`, `roster` and `policy` do: a private key is made where it is used."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -7,6 +8,9 @@ import typer
 from gradveil.aggregation.roster import KeyRoster, key_fingerprint
 from gradveil.cli.output import emit_json
 from gradveil.deployment import enrollment
+from gradveil.deployment.policy import AGGREGATE, Policy
+from gradveil.deployment.policy_file import as_toml
+from gradveil.deployment.summing import epochs_of
 from gradveil.engines.flower import credentials
 from gradveil.errors import BadInput
 from gradveil.runs import store
@@ -73,14 +77,35 @@ def _describe(roster: KeyRoster) -> None:
     typer.echo(f"roster of {len(roster.keys)} nodes, fingerprint\n  {roster.fingerprint}")
 
 
-def pinned_roster(state: Path, roster: Path | None, replace: bool, key: Path) -> KeyRoster | None:
-    """Pin the roster that a node was given, or take the one that it pinned before; its own key must be in it."""
-    if roster is None and replace:
+def write_policy(rules: Policy, roster: Path | None, out: Path | None) -> None:
+    """Print a policy, or write it to a new file; with a roster, secure sums count against `aggregate`."""
+    if roster is not None:
+        rules = replace(rules, adversary=AGGREGATE, roster=enrollment.read_roster(roster).digest)
+    if out is None:
+        return typer.echo(as_toml(rules), nl=False)
+    if out.exists():
+        raise BadInput(f"out = {str(out)!r}: exists already; name a new file")
+    store.write(out, as_toml(rules).encode(), owner_only=True)
+    typer.echo(f"{out}\nRead it, edit it, and start the node with --policy {out}")
+
+
+def pinned_roster(
+    state: Path, roster: Path | None, renew: bool, key: Path, policy: Policy | None = None
+) -> KeyRoster | None:
+    """Pin the roster that a node was given, or take the one that it pinned before.
+
+    Its own key must be in it, and it must be the one that the policy names.
+    """
+    if roster is None and renew:
         raise BadInput("--new-roster: name the new one with --roster")
     known = enrollment.pinned(state) if roster is None else enrollment.read_roster(roster)
     if known is None:
+        if policy is not None and policy.roster is not None:
+            raise BadInput("roster: the policy names one; give it with --roster")
         return None
     enrollment.own_name(known, key)
+    if policy is not None:
+        epochs_of(policy, known, enrollment.read_signer(key))
     if roster is not None:
-        enrollment.pin(state, known, replace)
+        enrollment.pin(state, known, renew)
     return known

@@ -15,7 +15,7 @@ from gradveil import codec, pipeline
 from gradveil.cli import run_summary
 from gradveil.cli.output import emit_json
 from gradveil.cli.run_steps import plans_from
-from gradveil.deployment.policy import STRICT
+from gradveil.deployment.policy import Policy
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.runs import store
@@ -126,12 +126,13 @@ def serve(config: "SuperLinkConfig", folder: Path, as_json: bool) -> None:
     _conclude(folder, as_json)
 
 
-def demonstrate(dataset: str, federation: "Federation", folder: Path, as_json: bool) -> None:
+def demonstrate(plan: Plan, policy: Policy, federation: "Federation", folder: Path, as_json: bool) -> None:
     """Train a run on nodes of this machine, and show what came out."""
     from gradveil.deployment import supervisor
     from gradveil.deployment.local import local
 
-    with _terminated(), local(federation.nodes, dataset, STRICT, federation.data_dir) as deployment:
+    sums = plan.secure_sum is not None
+    with _terminated(), local(federation.nodes, plan.dataset, policy, federation.data_dir, sums) as deployment:
         supervisor.open_server(deployment.crew, deployment.server, federation.nodes, say)
         for name in federation.nodes:
             deployment.start_node(name)
@@ -149,8 +150,11 @@ def tend(config: "SuperNodeConfig", retry: float) -> None:
 
 
 def _train(group: "Crew", config: "SuperLinkConfig", folder: Path) -> None:
-    from gradveil.deployment import supervisor
+    from gradveil.deployment import conductor, retry_cost, supervisor
 
+    plan = store.read_plan(folder)
+    if plan.secure_sum is not None:
+        say(retry_cost.sentence(plan, conductor.budget_of(plan, conductor.data_of(folder))))
     supervisor.begin(group, config, folder, say)
     for line in supervisor.follow(group, config, folder, say):
         say(_round_summary(line))
@@ -159,6 +163,7 @@ def _train(group: "Crew", config: "SuperLinkConfig", folder: Path) -> None:
 def _round_summary(line: RoundLine) -> str:
     """Say in a line how a round went, node by node."""
     parts = [f"round {line.round + 1}: {run_summary.note(line)}"]
+    parts += [f"{line.attempts} attempts, all of them spent"] if (line.attempts or 1) > 1 else []
     if (nodes := line.nodes) is not None:
         each = [f"{name} {seconds:.1f} s" for name, seconds in nodes.seconds.items()]
         each += [f"{name} missing ({fault})" for name, fault in nodes.missing.items()]

@@ -14,12 +14,13 @@ def worker(
     runtime: Annotated[str, typer.Option(help="host:port of the SuperNode.")],
 ) -> None:
     """Train for the SuperNode of this host; `federate node` starts it."""
-    from gradveil.deployment.node import NODE, Node, NodeSettings
+    from gradveil.deployment.node import NODE, NodeSettings
+    from gradveil.deployment.summing import Summing
     from gradveil.engines.flower import worker as executor
 
     logging.basicConfig(format="%(asctime)s %(message)s")
     secret = state / "superexec.secret"
     if not secret.exists():
         raise BadInput(f"state = {str(state)!r}: no node was set up there; `gradveil federate node` does that")
-    node = Node.open(NodeSettings.read(state / NODE))
+    node = Summing.open(NodeSettings.read(state / NODE))
     executor.serve(runtime, secret.read_bytes(), node.handle)

@@ -15,9 +15,11 @@ from gradveil.data.sampling import CohortSampling
 from gradveil.data.sources import load
 from gradveil.deployment.journal import JOURNAL, Journal
 from gradveil.engines.flower.flower_engine import Flower, Roster
+from gradveil.engines.flower.posting import Posting
 from gradveil.engines.flower.processes import owner_only
+from gradveil.engines.flower.sum_engine import SummingFlower
 from gradveil.errors import BadInput, RunFailed
-from gradveil.federation.engine import Population, TooFew
+from gradveil.federation.engine import Engine, Population, TooFew
 from gradveil.federation.plan import Plan
 from gradveil.federation.plan_data import data_for
 from gradveil.federation.server import State
@@ -64,6 +66,10 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
         raise BadInput("client_sizes: nodes hold clients of one size; leave client_column out")
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")
+    if plan.secure_sum is not None and plan.secure_sum.nodes != len(federation.nodes):
+        raise BadInput(f"secure_sum: is of {plan.secure_sum.nodes} nodes, and {len(federation.nodes)} are named")
+    if plan.secure_sum is not None and federation.max_update_norm is not None:
+        raise BadInput("max_update_norm: no single update can be seen in a secure sum; leave it out")
     _refuse_own_parts(codec.encode(plan))
     budget_of(plan, dataset)
     with owner_only():
@@ -102,16 +108,21 @@ def budget_of(plan: Plan, dataset: Dataset) -> Budget:
     return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.minimum_replies(plan.cohort))
 
 
+def data_of(folder: Path) -> Dataset:
+    """Return the server's own data, as the model of a folder's plan reads them."""
+    plan, where = store.read_plan(folder), settings(folder).data_dir
+    return data_for(plan, load(plan.dataset, data_dir=None if where is None else Path(where), **plan.loading))
+
+
 def open_run(grid: Any, folder: Path) -> Run:
     """Return the run of a folder, from its checkpoint if it has one, with Flower as its engine."""
-    plan = store.read_plan(folder)
-    federation = settings(folder)
-    where = None if federation.data_dir is None else Path(federation.data_dir)
-    dataset = data_for(plan, load(plan.dataset, data_dir=where, **plan.loading))
+    plan, federation, dataset = store.read_plan(folder), settings(folder), data_of(folder)
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
-    engine = Flower(plan, dataset, grid, roster, journal.note, largest)
+    engine: Engine = Flower(plan, dataset, grid, roster, journal.note, largest)
+    if plan.secure_sum is not None:
+        engine = SummingFlower(plan, plan.secure_sum, dataset, Posting(grid), roster, journal.note)
     run = runner.begin(plan, dataset, folder, budget, None, engine)
     journal.check(run.lines)
     run.recall = partial(journal.recall, budget)

@@ -9,7 +9,7 @@ from pathlib import Path
 from gradveil import codec
 from gradveil.deployment import enrollment
 from gradveil.deployment.node import NODE, NodeSettings
-from gradveil.deployment.policy import Policy
+from gradveil.deployment.policy import AGGREGATE, Policy
 from gradveil.deployment.policy_file import as_toml
 from gradveil.engines.flower import credentials, processes
 from gradveil.engines.flower.commands import LOOPBACK, SuperLinkConfig, SuperNodeConfig
@@ -38,18 +38,24 @@ def start_node(crew: Crew, name: str, config: SuperNodeConfig) -> None:
 
 
 @contextmanager
-def local(names: Sequence[str], data: str, policy: Policy, data_dir: str | None = None) -> Iterator[Local]:
-    """Prepare a federation in a temporary folder; all its processes are stopped at the end."""
+def local(
+    names: Sequence[str], data: str, policy: Policy, data_dir: str | None = None, sums: bool = False
+) -> Iterator[Local]:
+    """Prepare a federation in a temporary folder; all its processes are stopped at the end.
+
+    sums: secure sums over exactly these nodes count against `aggregate`.
+    """
     with tempfile.TemporaryDirectory(prefix="gradveil-") as scratch:
         folder = Path(scratch)
         with processes.owner_only():
-            prepared = _prepared(folder, names, NodeSettings(data=data, state="", policy="", data_dir=data_dir), policy)
+            common = NodeSettings(data=data, state="", policy="", data_dir=data_dir)
+            prepared = _prepared(folder, names, common, policy, sums)
         with processes.crew(folder / "logs", folder / "server" / "flwr") as crew:
             yield Local(crew, *prepared)
 
 
 def _prepared(
-    folder: Path, names: Sequence[str], common: NodeSettings, policy: Policy
+    folder: Path, names: Sequence[str], common: NodeSettings, policy: Policy, sums: bool
 ) -> tuple[SuperLinkConfig, dict[str, SuperNodeConfig]]:
     """Make each node's key in its own folder, and write its settings, the roster and the policy of all."""
     halves = [credentials.make_pair(folder / name, name)[1] for name in names]
@@ -59,9 +65,11 @@ def _prepared(
     server = SuperLinkConfig(folder / "keys", folder / "server", port)
     nodes = {name: _node(folder, name, server, runtime) for name, runtime in zip(names, runtimes, strict=True)}
     rules = folder / "policy.toml"
-    store.write(rules, as_toml(policy).encode())
+    trusting = replace(policy, adversary=AGGREGATE, roster=roster.digest) if sums else policy
+    store.write(rules, as_toml(trusting).encode())
     for i, node in enumerate(nodes.values()):
-        settings = replace(common, state=str(node.state), policy=str(rules), shard=f"{i}/{len(names)}")
+        own = {"state": str(node.state), "policy": str(rules), "key": str(node.key)}
+        settings = replace(common, **own, shard=f"{i}/{len(names)}")
         store.write_json(node.state / NODE, codec.encode(settings))
         enrollment.pin(node.state, roster, replace=False)
     return server, nodes

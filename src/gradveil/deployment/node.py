@@ -20,7 +20,7 @@ from gradveil.engines.vectorized import Vectorized
 from gradveil.errors import BadInput
 from gradveil.federation import server
 from gradveil.federation.engine import Engine, Population
-from gradveil.federation.ledger import layer_count
+from gradveil.federation.ledger import layer_count, numbers_noised
 from gradveil.federation.messages import task_for
 from gradveil.federation.orders import Array, NodeReply, Order, Refusal, clients_of, columns_of
 from gradveil.federation.plan import NoiseSource, Plan
@@ -37,7 +37,8 @@ class NodeSettings:
     """What a node is started with.
 
     data: a dataset's name or a path. policy: its file, without which no node starts. shard: "index/count" of a
-    built-in dataset. schema: the file by which the rows of a table are encoded.
+    built-in dataset. schema: the file by which the rows of a table are encoded. key: the file of the private key that
+    signs the node's cards of secure sums.
     """
 
     data: str
@@ -47,6 +48,7 @@ class NodeSettings:
     target: str | None = None
     schema: str | None = None
     data_dir: str | None = None
+    key: str | None = None
 
     @property
     def shard_numbers(self) -> tuple[int, int] | None:
@@ -89,22 +91,45 @@ class Node:
 
     def handle(self, order: Order) -> NodeReply | Refusal:
         """Execute an order, or refuse it. Its privacy cost is written first, so that a crash cannot hide it."""
-        objection = self.policy.objection(order.plan) or _wrong_key(order) or self._mismatch(order)
-        if objection is not None:
+        if order.plan.secure_sum is not None:
+            return Refusal("secure_sum: what this node adds is sent under masks only")
+        if (objection := self.objection(order)) is not None:
             return Refusal(objection)
         try:
             engine, copies = self._engine(order)
             self._refuse_planted(order)
         except BadInput as error:
             return Refusal(str(error))
-        data = self._data(order.plan)
-        layers = layer_count(order.plan, data.shape, len(data.classes))
+        name, new = self.served(order, copies)
         with store.locked(self.spending.path.parent):
-            new = Served(order.plan, layers, copies, {})
-            # Another shard would deal the same rows to other clients, so each is accounted separately, and all add up.
-            name = f"{codec.digest(order.plan)} {order.node}/{order.nodes}"
             objection = self.spending.spend(self.policy, name, new, order.t, order.clients.tolist())
         return Refusal(objection) if objection is not None else self._train(engine, order)
+
+    def objection(self, order: Order) -> str | None:
+        """Return why an order is refused before anything is computed; None if it is not."""
+        return self.policy.objection(order.plan) or _wrong_key(order) or self._mismatch(order)
+
+    def weights(self, order: Order) -> Any:
+        """Return the weights of an order as the model's parameters; BadInput if they do not fit, or are planted."""
+        plan, data = order.plan, self._data(order.plan)
+        state = server.init(plan, data.shape, len(data.classes), Keys.of(0, secret=False))
+        _filled(state.clip_state, order.clip_state)
+        self._refuse_planted(order)
+        return _filled(state.params, order.params)
+
+    def records(self, order: Order) -> tuple[Array, Array, int]:
+        """Return all examples of an order's clients, their labels, and the most copies of a record."""
+        population = self._population(order)
+        rows = population.rows(order.clients)
+        return population.x[rows], population.y[rows], population.copies
+
+    def served(self, order: Order, copies: int) -> tuple[str, Served]:
+        """Return under which name an order's plan is accounted, and what it begins with."""
+        plan, data = order.plan, self._data(order.plan)
+        layers = layer_count(plan, data.shape, len(data.classes))
+        numbers = (0,) if plan.secure_sum is None else numbers_noised(plan, data.shape, len(data.classes))
+        # Another shard would deal the same rows to other clients, so each is accounted separately, and all add up.
+        return f"{codec.digest(plan)} {order.node}/{order.nodes}", Served(plan, layers, copies, {}, numbers)
 
     def _refuse_planted(self, order: Order) -> None:
         """Refuse weights of round 0 that the plan's seed does not draw, where the policy asks for those."""

@@ -9,12 +9,16 @@ from gradveil import codec
 from gradveil.errors import BadInput, quoted
 from gradveil.federation import ledger
 from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.federation.secure_sum import LEAST_HONEST
 from gradveil.methods import METHODS
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.clip import Flat, PerLayer
 from gradveil.privacy.method import Method
 from gradveil.runs import store
 from gradveil.surface import Surface
+
+SERVER, AGGREGATE = "server", "aggregate"
+"""Adversaries of a node: one who sees every update with its client's name, or only sums over nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,11 @@ class Policy:
     the server knows and can subtract. allow_no_guarantee: whether methods may run for which no finite epsilon holds
     against the server. model_sha256: digest of the only model that may be trained. drawn_weights: whether the weights
     of round 0 must be those that the plan's seed draws; later ones follow from updates that this node cannot check.
+
+    Of secure sums: adversary: against whom epsilon and sigma of such a plan are counted, "server" (as if all others
+    colluded) or "aggregate". roster: fingerprint of the only roster that may be pinned; required for "aggregate".
+    tolerated: colluding nodes that a plan must at least bear. minimum_nodes: the fewest of a sum, by default two thirds
+    of the roster. maximum_alone_epsilon: what may be learned if all others collude, over all plans and restarts.
     """
 
     methods: tuple[str, ...] | None = None
@@ -39,6 +48,11 @@ class Policy:
     allow_no_guarantee: bool = False
     model_sha256: str | None = None
     drawn_weights: bool = False
+    adversary: str = SERVER
+    roster: str | None = None
+    tolerated: int = 1
+    minimum_nodes: int | None = None
+    maximum_alone_epsilon: float | None = None
 
     def __post_init__(self) -> None:
         if self.model_sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.model_sha256):
@@ -48,9 +62,29 @@ class Policy:
                 raise BadInput(f"methods: {name!r} must be one of {', '.join(METHODS)}")
         if not 0 <= self.minimum_sigma < math.inf:
             raise BadInput(f"minimum_sigma = {self.minimum_sigma}: must be a finite number, at least 0")
-        for name in ("maximum_rounds", "maximum_epsilon", "maximum_delta"):
+        self._check_sums()
+        for name in ("maximum_rounds", "maximum_epsilon", "maximum_delta", "maximum_alone_epsilon"):
             if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
                 raise BadInput(f"{name} = {getattr(self, name)}: must be a finite number above 0")
+
+    def _check_sums(self) -> None:
+        if self.adversary not in (SERVER, AGGREGATE):
+            raise BadInput(f"adversary = {quoted(self.adversary)}: must be {SERVER} or {AGGREGATE}")
+        if self.roster is not None:
+            object.__setattr__(self, "roster", "".join(self.roster.split()))
+        if self.roster is not None and not re.fullmatch("[0-9a-f]{64}", self.roster):
+            raise BadInput(f"roster = {quoted(self.roster)}: must be a fingerprint, 64 digits from 0 to f")
+        if self.adversary == AGGREGATE and self.roster is None:
+            raise BadInput(
+                f"adversary = {quoted(AGGREGATE)}: needs roster = the fingerprint that all nodes compared, which "
+                "`gradveil federate roster` prints"
+            )
+        least = self.tolerated + LEAST_HONEST
+        if self.tolerated < 1 or (self.minimum_nodes is not None and self.minimum_nodes < least):
+            raise BadInput(
+                f"tolerated = {self.tolerated}, minimum_nodes = {self.minimum_nodes}: must be at least 1, and at least "
+                f"{LEAST_HONEST} more than that"
+            )
 
     def described(self) -> str:
         """Return in one line what is allowed."""
@@ -63,6 +97,7 @@ class Policy:
             f"methods without a guarantee {'allowed' if self.allow_no_guarantee else 'refused'}",
             f"model {'any' if self.model_sha256 is None else self.model_sha256[:12]}",
             f"first weights {'as the seed draws them' if self.drawn_weights else 'any'}",
+            f"secure sums counted against {self.adversary}, {self.tolerated} colluding nodes borne",
         )
         return "policy: " + "; ".join(rules)
 
@@ -76,7 +111,9 @@ class Policy:
             return f"model = {plan.model} (sha256 {digest}): this node trains only the model {self.model_sha256}"
         if not self.allow_no_guarantee and (reason := unguarded(plan)) is not None:
             return f"{reason}, so no finite epsilon holds against the server, and this node requires one"
-        if (sigma := least_sigma(plan)) < self.minimum_sigma:
+        if plan.secure_sum is not None and plan.secure_sum.colluders < self.tolerated:
+            return f"tolerated = {plan.secure_sum.colluders}: this node requires at least {self.tolerated}"
+        if (sigma := least_sigma(plan, self.adversary)) < self.minimum_sigma:
             return (
                 f"sigma = {sigma:g}: the least noise on what the server sees, as a multiple of the clipping bound; "
                 f"this node requires {self.minimum_sigma:g}"
@@ -126,8 +163,10 @@ def unguarded(plan: Plan) -> str | None:
     return None
 
 
-def least_sigma(plan: Plan) -> float:
+def least_sigma(plan: Plan, adversary: str = SERVER) -> float:
     """Return the least noise on a sum of units that the server sees, as a multiple of the clipping bound C.
+
+    adversary: "aggregate" counts the noise of all honest nodes of a secure sum, "server" that of one.
 
     It is sigma S / C times 1, sqrt(n) or n for a draw on the sum of n units, on each, or on their mean, and over
     sqrt(K) where clients share the noise. 0 if units are not bounded, if S follows the data and may be as small as they
@@ -139,7 +178,8 @@ def least_sigma(plan: Plan) -> float:
         return 0.0
     released = replace(ledger.releases(plan, 0, layers=1, copies=1)[0], sigmas=(1.0,))
     drawn = plan.sigmas() if method.surface is Surface.EXAMPLE else plan.sigmas()[:, :1]
-    return float(drawn.min() * released.noise_multipliers[0])
+    together = math.sqrt(released.pool) if released.masked and adversary == AGGREGATE else 1.0
+    return float(drawn.min() * released.noise_multipliers[0] * together)
 
 
 def _is(method: Method, reference: Method) -> bool:

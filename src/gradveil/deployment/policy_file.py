@@ -25,6 +25,14 @@ _MEANING = {
         "Whether the weights of the first round must be those that the plan's seed draws. A server that sends others\n"
         "# can make a layer of them that sorts the records; only the noise stops that in later rounds."
     ),
+    "adversary": (
+        'Against whom secure sums are counted: "server" trusts no other node; "aggregate" trusts all but `tolerated`\n'
+        "# of them, and that their operators compared the roster."
+    ),
+    "roster": "The fingerprint of the only roster of nodes that this node sums with.",
+    "tolerated": "Colluding nodes that a secure sum must bear.",
+    "minimum_nodes": "The fewest nodes of a secure sum; two thirds of the roster unless given.",
+    "maximum_alone_epsilon": "What may be learned from secure sums if all other nodes collude, over all plans.",
 }
 
 

@@ -10,6 +10,7 @@ from gradveil.accounting.selection import most_trials
 from gradveil.data import unequal
 from gradveil.data.sampling import Allocation, FixedPass
 from gradveil.federation.plan import Plan
+from gradveil.federation.secure_sum import SecureSum
 from gradveil.models.gradients import trained
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
@@ -95,7 +96,14 @@ def releases(
         stage="gradient" if stage is None else stage.name,
         numbers=numbers[min(t, len(numbers) - 1)],
     )
+    if plan.secure_sum is not None:
+        return (_secure(plan.secure_sum, main),)
     return (main, *_count(method, main))
+
+
+def _secure(sums: SecureSum, main: Release) -> Release:
+    """Return a release whose noise nodes draw in parts, with all nodes in the sum: then a part alone is smallest."""
+    return replace(main, share=True, cohort=sums.nodes, honest=sums.honest, masked=True)
 
 
 def _own_sampling(plan: Plan) -> tuple[str, ...]:
@@ -129,6 +137,7 @@ def releases_of_trials(plan: Plan, layers: int, copies: int) -> tuple[Release, .
         layers=1,
         draw="sum",
         share=False,
+        masked=False,
         cohort=tuned.clients,
         honest=tuned.honest,
         sum_only=True,

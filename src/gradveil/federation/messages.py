@@ -94,6 +94,7 @@ class Reports(NamedTuple):
     """The replies of a cohort, stacked on a leading axis in ascending order of client number.
 
     Over a network some clients may be missing. remarks: the engine's own entries for the round's line of metrics.
+    noise_std: of the noise on the mean, where only the sum of all updates is known; that sum is then the one update.
     """
 
     clients: np.ndarray[Any, Any]
@@ -101,6 +102,7 @@ class Reports(NamedTuple):
     statistics: Tree
     metrics: ClipMetrics
     remarks: dict[str, Any] = {}  # noqa: RUF012 - a NamedTuple copies nothing, and nobody writes into it
+    noise_std: float | None = None
 
 
 def task_for(plan: Plan, t: int, params: Tree, clip_state: Tree, key: Array) -> RoundTask:

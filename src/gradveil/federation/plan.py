@@ -13,6 +13,7 @@ from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
 from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
+from gradveil.federation.secure_sum import SecureSum
 from gradveil.federation.server_side import ServerSide
 from gradveil.federation.tuned import Tuned
 from gradveil.fields import real, settle, whole
@@ -77,6 +78,7 @@ class Plan:
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
     repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
     model reads in place of the examples. `tuned` says where the settings were found, and what that has cost.
+    `secure_sum`: nodes add up under masks, and the server sees nothing but sums over all of them.
     """
 
     dataset: str
@@ -109,6 +111,7 @@ class Plan:
     server_side: ServerSide | None = None
     features: Features | None = None
     tuned: Tuned | None = None
+    secure_sum: SecureSum | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", adapted(self.model))
@@ -129,6 +132,8 @@ class Plan:
         self._check_tuned()
         if self.client_sizes is not None:
             self._check_sizes()
+        if self.secure_sum is not None:
+            self._check_secure_sum(self.secure_sum)
         self.sigmas()
 
     def _check_size(self) -> None:
@@ -204,6 +209,22 @@ class Plan:
             raise BadInput("client_sizes: the preparation of a model, and a clip that learns, need clients of one size")
         if self.method.draw is not Draw.SUM and not self.method.noise.silent:
             raise BadInput(f"draw = {self.method.draw.value}: clients of different sizes need draw = sum")
+
+    def _check_secure_sum(self, sums: SecureSum) -> None:
+        """Refuse what is no sum of vectors of a fixed bound over all records of all clients."""
+        method, fixed = self.method, self.cohort_sampling is CohortSampling.FIXED and not self.client_sizes
+        everyone = self.cohort == self.clients and isinstance(self.sampling, Whole)
+        parts = isinstance(method.clip, Flat) and isinstance(method.sensitivity, ClipBound) and not method.share
+        if not (parts and isinstance(method.prune, Keep) and method.draw is Draw.SUM and not method.noise.silent):
+            raise BadInput(
+                f"secure_sum: needs noise on sums under one constant bound, as in fed-sum; not {method.name}"
+            )
+        if method.surface is not Surface.EXAMPLE or self.local_steps > 1 or not (everyone and fixed):
+            raise BadInput(
+                "secure_sum: needs one local step over all records of all clients, of one size, as in fed-sum"
+            )
+        if self.clients < sums.nodes:
+            raise BadInput(f"clients = {self.clients}: must be at least the nodes of secure_sum, {sums.nodes}")
 
     def _check_tuned(self) -> None:
         """Refuse to count trials beside releases of another kind: theirs were noised sums over whole clients."""

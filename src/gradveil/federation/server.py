@@ -76,7 +76,7 @@ def absorb(plan: Plan, task: RoundTask, state: State, reports: Reports) -> tuple
     moved, clip_state, metrics = aggregate(spec, task, *arrived, _weights(plan, reports.clients))
     params, server_state = moved, state.server_state
     if spec.stage is not None:
-        params = _prepared(plan, spec, state, moved)
+        params = _prepared(plan, spec, state, moved, reports.noise_std)
     elif plan.server_side is not None:
         params, server_state = _stepped(plan, plan.server_side, state, moved)
     if not bool(jnp.all(tree.is_finite(tree.lot_of_one(params)))):
@@ -101,13 +101,17 @@ def counted(state: State, clients: np.ndarray[Any, Any]) -> State:
     return state._replace(participations=participations)
 
 
-def _prepared(plan: Plan, spec: ClientSpec, state: State, mean: Tree) -> Tree:
-    """Put what a preparation learned from the noised mean of all vectors into the parameters, on the host."""
+def _prepared(plan: Plan, spec: ClientSpec, state: State, mean: Tree, noise_std: float | None) -> Tree:
+    """Put what a preparation learned from the noised mean of all vectors into the parameters, on the host.
+
+    noise_std: of the noise on that mean; by default what all clients of the cohort draw.
+    """
     if spec.stage is None:
         return state.params
     own = float(plan.sigmas()[state.round, 0]) / (math.sqrt(plan.honest) if plan.method.share else 1.0)
-    noise_std = own / (plan.batch * math.sqrt(max(spec.cohort, 1)))
-    value = jnp.asarray(spec.stage.value(np.asarray(mean), noise_std), jnp.float32)
+    drawn = own / (plan.batch * math.sqrt(max(spec.cohort, 1)))
+    known = drawn if noise_std is None else noise_std
+    value = jnp.asarray(spec.stage.value(np.asarray(mean), known), jnp.float32)
     at = plan.preparation.index(spec.stage)
     return (*state.params[:at], value, *state.params[at + 1 :])
 

@@ -110,6 +110,7 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
     """
     if tap.view == MODEL:
         raise BadInput("view = 'model': needs a run folder, whose model was trained")
+    _refuse_masked(plan)
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, secret=False)
@@ -136,11 +137,21 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
     )
 
 
+def _refuse_masked(plan: Plan) -> None:
+    """Refuse to read single updates of a plan that shows none: what there is are noised sums over nodes."""
+    if plan.secure_sum is not None:
+        raise BadInput(
+            "secure_sum: no update of a client can be read, so there is none to attack; `gradveil audit` measures what "
+            "the sums tell, and --attack membership --view model what the model does"
+        )
+
+
 def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int | None) -> Plan:
     """Return the plan that a fresh network is attacked under: one local step on a small batch, taken in order.
 
     Under a method that sums over all that a client holds, clients hold no more than the batch.
     """
+    _refuse_masked(plan)
     size = PAPER_BATCH[surface] if batch is None else batch
     steps = 1 if local_steps is None else local_steps
     if not isinstance(plan.sampling, Whole):
@@ -160,6 +171,7 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
     """
     if tap.view == MODEL:
         return _of_model(folder, plan, dataset, tap, rounds)
+    _refuse_masked(plan)
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population = Population.of(plan, dataset)

@@ -12,6 +12,7 @@ WHOM = {
     "central": "an adversary who sees only the models",
     "central-visible": "an adversary who sees only the models and can tell which clients took part",
     "aggregate": "an adversary who sees only the sum over a round's clients",
+    "alone": "an adversary with whom every other node works",
     "server": "an honest-but-curious server",
     "type2-secret": "an adversary who sees every noisy gradient of local training",
     "type2-known": "an adversary who sees every noisy gradient and knows the records of each batch",

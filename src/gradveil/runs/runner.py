@@ -9,6 +9,7 @@ import numpy as np
 
 from gradveil import codec
 from gradveil.data.dataset import Dataset
+from gradveil.engines.places import Places
 from gradveil.engines.serial import Serial
 from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
@@ -95,7 +96,9 @@ class Run:
 
 
 def build_engine(plan: Plan, population: Population, options: Options) -> Engine:
-    """Make the engine that the options name."""
+    """Make the engine that the options name; a secure sum has but one."""
+    if plan.secure_sum is not None:
+        return Places(plan, population)
     if options.engine == "serial":
         return Serial(plan, population)
     return Vectorized(plan, population, options.execution)
@@ -205,7 +208,8 @@ def _settle(run: Run, watch: frozenset[int]) -> None:
 
 def _record(run: Run, watch: frozenset[int]) -> None:
     """Record what the next round will show, if it is watched and its keys are secret, so it cannot be replayed."""
-    if run.population is not None and run.plan.noise_source is NoiseSource.SECRET and run.state.round in watch:
+    secret = run.plan.noise_source is NoiseSource.SECRET and run.plan.secure_sum is None
+    if run.population is not None and secret and run.state.round in watch:
         recording.record(run.folder, run.plan, run.population, run.state, run.roots)
 
 

@@ -78,7 +78,7 @@ def unpack_reply(content: RecordDict, like: NodeReply, clients: int) -> NodeRepl
     Raises BadInput if it is not exactly such a reply of finite float32 numbers.
     """
     if "refusal" in content:
-        return Refusal(_reason(content))
+        return Refusal(reason(content))
     try:
         update = tuple(_unpacked(content["update"], i, clients, leaf) for i, leaf in enumerate(like.update))
         statistics = tuple(_leaves(content, "statistics"))
@@ -100,7 +100,8 @@ def size(content: RecordDict) -> int:
     return arrays + texts
 
 
-def _reason(content: RecordDict) -> str:
+def reason(content: RecordDict) -> str:
+    """Return why a node refuses, shortened to one line."""
     refusal: Any = content.config_records.get("refusal", {})
     return " ".join(str(refusal.get("reason", "no reason was given")).split())[:LONGEST]
 
@@ -120,10 +121,10 @@ def _dense(leaves: Iterable[Array]) -> ArrayRecord:
 
 def _leaves(content: RecordDict, name: str) -> tuple[Array, ...]:
     record: Any = content[name]
-    return tuple(_numbers(record[f"{i}"]) for i in range(len(record)))
+    return tuple(numbers(record[f"{i}"]) for i in range(len(record)))
 
 
-def _numbers(array: FlowerArray) -> Array:
+def numbers(array: FlowerArray) -> Array:
     """Return an array; only numpy's own format is read, and nothing that claims to be larger than it is."""
     if array.data[:6] != NPY or math.prod(array.shape) > len(array.data):
         raise BadInput("an array is not in numpy's format, or not of the size that it claims")
@@ -141,8 +142,8 @@ def _packed(i: int, leaf: Array) -> dict[str, FlowerArray]:
 
 def _unpacked(record: Any, i: int, clients: int, like: Array) -> Array:
     if f"{i}" in record:
-        return _numbers(record[f"{i}"])
-    at, values = _numbers(record[f"{i}.at"]), _numbers(record[f"{i}.values"])
+        return numbers(record[f"{i}"])
+    at, values = numbers(record[f"{i}.at"]), numbers(record[f"{i}.values"])
     leaf = np.zeros((clients, *like.shape[1:]), np.float32)
     if at.dtype != np.uint32 or at.shape != values.shape or (len(at) and at.max() >= leaf.size):
         raise BadInput("the positions and values of a sparse array do not match")

@@ -28,11 +28,12 @@ from flwr.supercore.retry import make_simple_http_retry_invoker
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from gradveil.engines.flower import wire
+from gradveil.engines.flower import sum_wire
+from gradveil.engines.flower.sum_wire import Request, Result
 from gradveil.errors import BadInput
-from gradveil.federation.orders import NodeReply, Order, Refusal
+from gradveil.federation.orders import Refusal
 
-Handle = Callable[[Order], NodeReply | Refusal]
+Handle = Callable[[Request], Result]
 POLL = 0.2
 TRIES = 2
 """Attempts at a request of one task; without a limit, a task of a run that is over would never end."""
@@ -63,9 +64,9 @@ def _one_at_a_time(handle: Handle) -> Handle:
     """Return a handler that handles one order at a time."""
     lock = threading.Lock()
 
-    def handled(order: Order) -> NodeReply | Refusal:
+    def handled(request: Request) -> Result:
         with lock:
-            return handle(order)
+            return handle(request)
 
     return handled
 
@@ -116,14 +117,14 @@ def _conclude(client: RuntimeHttpClient, context: Context | None, status: str, d
 def reply(message: Message, handle: Handle) -> Message:
     """Return the reply to a message. Of an error the server learns the type only: its text could hold a record."""
     try:
-        result = handle(wire.unpack_order(message.content))
+        result = handle(sum_wire.unpack_request(message.content))
     except BadInput as error:
         result = Refusal(str(error))
     except Exception as error:
         _log.error("an order failed: %s", location_of(error))
         failed = Error(code=ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason=type(error).__name__)
         return Message(failed, reply_to=message)
-    return Message(wire.pack_reply(result), reply_to=message)
+    return Message(sum_wire.pack_result(result), reply_to=message)
 
 
 def location_of(error: Exception) -> str:
