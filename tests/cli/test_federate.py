@@ -8,6 +8,7 @@ import pytest
 
 from gradveil.cli.main import main
 from gradveil.deployment import policy as policies
+from gradveil.runs import store
 
 PLAN = 'dataset = "synthetic"\nmethod = "fed-cdp"\nclients = 9\ncohort = 6\nrounds = 2\nclient_size = 20\nbatch = 4\n'
 
@@ -148,3 +149,57 @@ def test_all_that_was_written_so_far_is_readable_by_its_owner_alone(run, here):
     for top in ("keys", "run", "run-flower", "node-state"):
         for path in ((here / top), *(here / top).rglob("*")):
             assert path.stat().st_mode & 0o077 == 0, path
+
+
+SCHEMA = (
+    'public = true\n[target]\nkind = "class"\nname = "y"\nclasses = ["a", "b"]\n'
+    '[[columns]]\nkind = "number"\nname = "x"\nlow = 0\nhigh = 9\n'
+)
+
+
+@pytest.fixture
+def told(here, capsys):
+    """Two nodes that told of their clients, and a server's table."""
+    (here / "schema.toml").write_text(SCHEMA)
+    for name, rows in (("north", 30), ("east", 12), ("test", 20)):
+        (here / f"{name}.csv").write_text("x,y\n" + "".join(f"{i % 9},{'ab'[i % 2]}\n" for i in range(rows)))
+    (here / "plan.toml").write_text('dataset = "test.csv"\nmethod = "fed-cdp"\nrounds = 2\n')
+    assert main(["federate", "keys", "keys", "--nodes", "north,east"]) == 0
+    for name in ("north", "east"):
+        command = ["federate", "clients", "--data", f"{name}.csv", "--schema", "schema.toml"]
+        assert main([*command, "--client", name, "--out", f"{name}.json"]) == 0
+    assert "east: 12 rows" in capsys.readouterr().out
+
+    def serve(*options):
+        given = ["--nodes", "north,east", "--schema", "schema.toml", "--clients", "north.json,east.json"]
+        code = main(["federate", "server", "plan.toml", *given, "--out", "run", "--show", *options])
+        return code, capsys.readouterr().err
+
+    return serve
+
+
+def test_a_server_takes_its_clients_from_what_the_nodes_told(told, here):
+    code, said = told()
+    assert code == 0, said
+    plan = store.read_plan(here / "run")
+    assert (plan.client_names, plan.client_sizes, plan.cohort, plan.batch) == (("east", "north"), (12, 30), 2, 15)
+    assert settings(here)["holders"] == [1, 0]
+    assert plan.test == str(here / "test.csv")
+    assert told("--resume")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("plan.toml", 'dataset = "test.csv"\nclients = 9\n', "clients: is given by the nodes"),
+        ("east.json", '{"clients": {"north": 12}}', "'north' of east is also a client of another node"),
+        ("east.json", '{"clients": {"east": 12}, "schema_sha256": "00"}', "schema: that of east"),
+        ("east.json", "[]", "east.json"),
+        ("plan.toml", 'dataset = "synthetic"\n', "schema: is only for tables of your own"),
+    ],
+)
+def test_a_server_whose_plan_and_nodes_disagree_does_not_start(told, here, file, text, said):
+    (here / file).write_text(text)
+    code, err = told()
+    assert (code, said in err, err.count("\n")) == (2, True, 1), err
+    assert not (here / "run").exists()

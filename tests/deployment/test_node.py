@@ -121,7 +121,7 @@ MISFITS = {
     "sizes": (
         {"sampling": Poisson(), "client_sizes": (10,) * 9},
         {},
-        "client_sizes: this node holds clients of one size",
+        "client_names: this node was started without --client",
     ),
     "another split": ({"train_all": True}, {}, "train_all"),
     "a key for secret noise": ({}, {"key": (1, 2)}, "key: must be absent where the plan's noise is secret"),

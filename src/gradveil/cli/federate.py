@@ -9,12 +9,15 @@ from typing import Annotated
 
 import typer
 
+from gradveil.cli import federate_clients
+from gradveil.cli.federate_clients import Client, ClientColumn, ClientLists, PlanSchema
 from gradveil.cli.options import THREATS, AsJson, DataDir
 from gradveil.errors import BadInput
 
 app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True)
 Opt = typer.Option
 OWNER_ONLY = 0o077
+app.command()(federate_clients.clients)
 Show = Annotated[bool, Opt("--show", help="Print Flower's commands, for systemd or the like, and start nothing.")]
 
 
@@ -134,6 +137,8 @@ def server(
         float | None,
         Opt(help="Reject updates with a larger L2 norm, in addition to the plan's own limit.", show_default="none"),
     ] = None,
+    clients: ClientLists = "",
+    schema: PlanSchema = None,
     data_dir: DataDir = None,
     resume: Annotated[
         bool, Opt("--resume", help="Continue the run in --out; deadlines and limits may be changed.")
@@ -162,11 +167,16 @@ def server(
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
     }
     if resume:
+        for name in ("clients", "schema"):
+            if _is_given(context, name):
+                raise BadInput(f"{name}: --resume continues with those of {str(folder)!r}; leave it out")
         changed = {name: value for name, value in changes.items() if _is_given(context, name)}
         federate_steps.resume(folder, plan_file, _listed("nodes", nodes) if nodes else None, changed)
     else:
         federation = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
-        plan = federate_steps.plan_of(plan_file, data_dir)
+        lists = _listed("clients", clients) if clients else ()
+        plan, holders = federate_steps.plan_of(plan_file, data_dir, federation.nodes, lists, schema)
+        federation = replace(federation, holders=holders)
         conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, **plan.loading), folder, federation)
     if show:
         return federate_steps.show_server(config, folder)
@@ -200,6 +210,8 @@ def node(
     schema: Annotated[
         Path | None, Opt(help="CSV file: how its columns become features; must be the schema of the plan.")
     ] = None,
+    client: Client = None,
+    client_column: ClientColumn = None,
     state: Annotated[Path, Opt(help="Folder for the record of privacy spent on this data.")] = Path("node-state"),
     runtime_port: Annotated[int, Opt(help="Free port on loopback; nodes on one host need different ones.")] = 9094,
     data_dir: DataDir = None,
@@ -227,6 +239,8 @@ def node(
         shard=shard,
         target=target,
         schema=None if schema is None else str(federate_steps.existing("schema", schema)),
+        client=client,
+        client_column=client_column,
         data_dir=None if data_dir is None else str(data_dir.resolve()),
         key=str(federate_steps.existing("key", key)),
     )

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import typer
 
 from gradveil import codec, pipeline
-from gradveil.cli import run_summary
+from gradveil.cli import federate_clients, run_summary
 from gradveil.cli.output import emit_json
 from gradveil.cli.run_steps import plans_from
+from gradveil.deployment.node_clients import holders_of
 from gradveil.deployment.policy import Policy
 from gradveil.errors import BadInput
 from gradveil.federation.plan import Plan
 from gradveil.runs import store
 from gradveil.runs.run_records import RoundLine, RunResult
-from gradveil.runs.shorthand import Tweaks
+from gradveil.runs.shorthand import divided
 
 if TYPE_CHECKING:
     from gradveil.deployment.conductor import Federation
@@ -45,12 +46,25 @@ def run_folder(out: Path | None, plan_file: Path | None, resume: bool) -> Path:
     return out
 
 
-def plan_of(path: Path | None, data_dir: Path | None) -> Plan:
-    """Read a plan; unless it says otherwise its noise is secret, drawn by the nodes."""
+def plan_of(
+    path: Path | None, data_dir: Path | None, nodes: tuple[str, ...], lists: tuple[str, ...], schema: Path | None
+) -> tuple[Plan, tuple[int, ...] | None]:
+    """Read a plan, and return it with the node of each client where nodes listed their clients.
+
+    Unless it says otherwise its noise is secret, drawn by the nodes, and all rows of a table are tested on.
+    """
     if path is None:
         raise BadInput("a plan is needed: gradveil federate server PLAN.toml")
-    settings = {} if "noise_source" in store.read_toml(path) else {"noise_source": "secret"}
-    return plans_from(path, settings, Tweaks(), data_dir)[0]
+    table = store.read_toml(path)
+    settings: dict[str, Any] = {} if "noise_source" in table else {"noise_source": "secret"}
+    if schema is not None:
+        settings["schema"] = str(existing("schema", schema))
+    if (schema is not None or "schema" in table) and "dataset" in table and "test" not in table:
+        settings["test"] = str(table["dataset"])
+    told, given = federate_clients.gathered(lists, nodes, table) if lists else ({}, {})
+    fields, tweaks = divided(settings)
+    plan = plans_from(path, fields | given, tweaks, data_dir)[0]
+    return plan, holders_of(plan, told, nodes) if lists else None
 
 
 def existing(name: str, path: Path) -> Path:

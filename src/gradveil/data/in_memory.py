@@ -8,7 +8,7 @@ import numpy as np
 from gradveil.data import arrow_table
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.class_names import number
-from gradveil.data.natural_clients import SIZES, numbered
+from gradveil.data.natural_clients import SIZES, numbered, refuse_one
 from gradveil.data.records import UNCOVERED, Array
 from gradveil.data.schema_draft import drafted
 from gradveil.data.split import part, quarter
@@ -72,6 +72,7 @@ def _of_arrays(
     y, names = number(labels, "y") if classes is None else _known(labels, tuple(map(str, classes)))
     train, test = quarter(y) if tested is None else (np.flatnonzero(~mask), np.flatnonzero(mask))
     owners, client_names = (None, ()) if clients is None else numbered(clients, len(held[1]), train)
+    refuse_one(client_names)
     taken = {(True, True): DIVIDED, (True, False): LISTED, (False, True): SPLIT}
     caveat = taken.get((classes is None, tested is None))
     return {
@@ -108,7 +109,9 @@ def _of_frame(frame: Any, y: Any, test: Any, schema: Schema | None, clients: Any
         pair = test if isinstance(test, tuple | list) else (test, None if y is None or isinstance(y, str) else ())
         tested, _ = _with_target(pair[0], y if pair[1] is None else pair[1], shown, "the test frame")
     owners = None if isinstance(clients, str) or clients is None else np.asarray(clients)
-    return rows_of(table, shown, tested, client_column=column, owners=owners)
+    fields = rows_of(table, shown, tested, client_column=column, owners=owners)
+    refuse_one(fields["client_names"])
+    return fields
 
 
 def _only(table: ArrowTable, column: str | None) -> ArrowTable:

@@ -33,19 +33,23 @@ def client_texts(table: TextTable, column: str) -> Array:
 def numbered(names: Sequence[Any] | Array, rows: int, train: Array) -> tuple[Array, tuple[str, ...]]:
     """Number the clients of the rows `train` in the order of their names: int32 [len(train)], and the names.
 
-    names: of the client of each of all rows. Refused: fewer than two clients, names that are too long.
+    names: of the client of each of all rows. Refused: names that are too long.
     """
     every = np.asarray(names)
     if every.shape != (rows,):
         raise BadInput(f"clients: one for each of the {rows} rows is expected, not the shape {every.shape}")
     texts = np.array([str(name) for name in every[train].tolist()], dtype=object)
     listed = tuple(sorted(set(texts.tolist())))
-    if len(listed) < 2:
-        raise BadInput(f"clients: the training rows have {len(listed)}, and at least two are needed")
-    if max(map(len, listed)) > MOST_NAME:
+    if max(map(len, listed), default=0) > MOST_NAME:
         raise BadInput(f"clients: a name has more than {MOST_NAME} characters")
     index = {name: i for i, name in enumerate(listed)}
     return np.array([index[name] for name in texts], dtype=np.int32), listed
+
+
+def refuse_one(names: tuple[str, ...]) -> None:
+    """Refuse a single client where a whole run takes place on this machine; a node may well be one."""
+    if len(names) == 1:
+        raise BadInput("clients: the training rows have 1, and at least two are needed")
 
 
 def without(table: Any, column: str | None) -> Any:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from logging import FileHandler, getLogger
 from pathlib import Path
@@ -11,9 +11,11 @@ from typing import Any
 
 from gradveil import codec
 from gradveil.data.dataset import Dataset
+from gradveil.data.natural_clients import SIZES
 from gradveil.data.sampling import CohortSampling
 from gradveil.data.sources import load
 from gradveil.deployment.journal import JOURNAL, Journal
+from gradveil.deployment.node_clients import NO_SCHEMA
 from gradveil.engines.flower.flower_engine import Flower, Roster
 from gradveil.engines.flower.posting import Posting
 from gradveil.engines.flower.processes import owner_only
@@ -39,7 +41,7 @@ class Federation:
     """How a plan is executed over nodes.
 
     attempts: at a round before the run fails. max_update_norm: updates above it are rejected, in addition to the limit
-    that follows from the plan.
+    that follows from the plan. holders: the node of each client, by number, where the plan names the clients.
     """
 
     nodes: tuple[str, ...]
@@ -48,6 +50,7 @@ class Federation:
     attempts: int = 3
     max_update_norm: float | None = None
     data_dir: str | None = None
+    holders: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("deadline", "patience", "attempts", "max_update_norm"):
@@ -62,8 +65,12 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
     """Make the run folder, with the plan and the federation's settings."""
     if plan.clients < len(federation.nodes):
         raise BadInput(f"clients = {plan.clients}: must be at least the number of nodes, {len(federation.nodes)}")
-    if plan.client_sizes:
-        raise BadInput("client_sizes: nodes hold clients of one size; leave client_column out")
+    if plan.client_sizes and (federation.holders is None or len(federation.holders) != plan.clients):
+        raise BadInput(
+            "client_sizes: nodes name their clients; give what `gradveil federate clients` wrote by --clients"
+        )
+    if dataset.fitted is not None:
+        raise BadInput(NO_SCHEMA)
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     if plan.secure_sum is not None and plan.secure_sum.nodes != len(federation.nodes):
@@ -99,11 +106,13 @@ def settings(folder: Path) -> Federation:
 
 def copies(plan: Plan, dataset: Dataset) -> int:
     """Return how often the most copied record occurs; nodes with their own data have every record once."""
-    return 1 if dataset.own else Population.of(plan, dataset).copies
+    return 1 if dataset.own or plan.client_names else Population.of(plan, dataset).copies
 
 
 def budget_of(plan: Plan, dataset: Dataset) -> Budget:
     """Return the budget of a plan if only the minimum of clients reply in every round, when the noise is least."""
+    if plan.client_names:
+        dataset = replace(dataset, caveats=(*dataset.caveats, SIZES))
     poisson = plan.cohort_sampling is CohortSampling.POISSON  # averaged over its expected size, whoever replies
     return Budget(plan, dataset, copies(plan, dataset), None if poisson else plan.minimum_replies(plan.cohort))
 
@@ -118,7 +127,7 @@ def open_run(grid: Any, folder: Path) -> Run:
     """Return the run of a folder, from its checkpoint if it has one, with Flower as its engine."""
     plan, federation, dataset = store.read_plan(folder), settings(folder), data_of(folder)
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
-    roster = Roster(federation.nodes, federation.deadline, federation.patience)
+    roster = Roster(federation.nodes, federation.deadline, federation.patience, holders=federation.holders)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
     engine: Engine = Flower(plan, dataset, grid, roster, journal.note, largest)
     if plan.secure_sum is not None:

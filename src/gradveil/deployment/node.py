@@ -10,9 +10,8 @@ import numpy as np
 
 from gradveil import codec, keys
 from gradveil.data.dataset import Dataset
-from gradveil.data.schema_text import read_schema
-from gradveil.data.sources import load
 from gradveil.data.table_schema import Schema
+from gradveil.deployment import node_clients
 from gradveil.deployment import policy as policies
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.spending import Served, Spending
@@ -37,8 +36,9 @@ class NodeSettings:
     """What a node is started with.
 
     data: a dataset's name or a path. policy: its file, without which no node starts. shard: "index/count" of a
-    built-in dataset. schema: the file by which the rows of a table are encoded. key: the file of the private key that
-    signs the node's cards of secure sums.
+    built-in dataset. schema: the file by which the rows of a table are encoded. client: the name of this node where it
+    is one client; client_column: the column that names each row's client where it is several. key: the file of the
+    private key that signs the node's cards of secure sums.
     """
 
     data: str
@@ -47,6 +47,8 @@ class NodeSettings:
     shard: str | None = None
     target: str | None = None
     schema: str | None = None
+    client: str | None = None
+    client_column: str | None = None
     data_dir: str | None = None
     key: str | None = None
 
@@ -59,6 +61,12 @@ class NodeSettings:
         if not (first.isdigit() and second.isdigit() and int(first) < int(second)):
             raise BadInput(f"shard = {self.shard!r}: must be two numbers such as 0/3, the first below the second")
         return int(first), int(second)
+
+    def load(self) -> Dataset:
+        """Load the data."""
+        where, schema = (None if path is None else Path(path) for path in (self.data_dir, self.schema))
+        names = {"client": self.client, "client_column": self.client_column}
+        return node_clients.node_data(self.data, data_dir=where, target=self.target, schema=schema, **names)
 
     @staticmethod
     def read(path: Path) -> "NodeSettings":
@@ -81,9 +89,7 @@ class Node:
     @staticmethod
     def open(settings: NodeSettings) -> "Node":
         """Load the data and the policy."""
-        where = None if settings.data_dir is None else Path(settings.data_dir)
-        schema = None if settings.schema is None else read_schema(Path(settings.schema))
-        dataset = load(settings.data, data_dir=where, target=settings.target, schema=schema)
+        dataset = settings.load()
         if not dataset.own and settings.shard_numbers is None:
             raise BadInput(f"shard: name the shard of {dataset.name} that this node holds, such as --shard 0/3")
         policy = policies.read(Path(settings.policy))
@@ -159,14 +165,14 @@ class Node:
             return f"dataset = {plan.dataset}: this node holds {data.name}"
         if plan.train_all and not data.own:
             return "train_all: this node holds the training split only"
-        if plan.client_sizes:
-            return "client_sizes: this node holds clients of one size"
         if codec.digest(plan.schema) != codec.digest(data.schema):
             return f"schema: {_named(plan.schema)} of the plan is not {_named(data.schema)} of this node"
         if order.columns != columns_of(data):
             return "columns: those of the plan differ from those of this node"
         if (order.shape, order.classes) != (data.shape, data.classes):
             return f"shape = {order.shape}, {len(order.classes)} classes: this node's examples have others"
+        if (objection := node_clients.unlike(plan, data)) is not None:
+            return objection
         if self.shard is not None and self.shard != (order.node, order.nodes):
             return f"shard = {order.node}/{order.nodes}: this node holds {self.shard[0]}/{self.shard[1]}"
         if not 0 <= order.t < plan.rounds:
@@ -174,7 +180,10 @@ class Node:
         valid = (
             len(np.unique(order.clients)) == len(order.clients) and np.isin(order.clients, range(plan.clients)).all()
         )
-        on_node = clients_of(order.node, order.nodes, order.clients)
+        named = node_clients.numbers_here(plan, data)
+        on_node = (
+            np.intersect1d(order.clients, named) if len(named) else clients_of(order.node, order.nodes, order.clients)
+        )
         return (
             None
             if valid and len(on_node) == len(order.clients) > 0
@@ -192,6 +201,8 @@ class Node:
 
     def _population(self, order: Order) -> Population:
         plan, data = order.plan, self._data(order.plan)
+        if plan.client_names:
+            return node_clients.named_population(plan, data)
         return own_population(plan, data, order.node, order.nodes) if data.own else Population.of(plan, data)
 
     def _train(self, engine: Engine, order: Order) -> NodeReply | Refusal:

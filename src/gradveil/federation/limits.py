@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from gradveil.data import unequal
 from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
 from gradveil.privacy.adaptive import AdaClip, Quantile
@@ -38,7 +39,7 @@ class Space(NamedTuple):
     offset: float
 
 
-def update_limit(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
+def update_limit(plan: Plan, t: int, params: Any, clip_state: Any, size: int | None = None) -> float:
     """Return a norm that the update of an honest client in round t exceeds with probability at most FAILURE.
 
     Units are bounded by C in the clip's space, C sqrt(M) over all M layers where each is clipped on its own, and at
@@ -50,6 +51,8 @@ def update_limit(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
     parameter v even where S follows the data, since S is bounded and chosen before the noise is drawn; the tail is that
     of Hsu, Kakade and Zhang (2012). Infinity where nothing bounds a unit before it is sent, as for plain averaging and
     for Fed-SDP, whose server clips what arrives.
+
+    size: the examples of the client where clients hold different numbers, on which n and n' depend.
     """
     if (stage := plan.stage(t)) is not None:
         return _prepared_limit(plan, t, stage.length(len(params[-1]) - 1))  # W has a row for the bias
@@ -57,7 +60,8 @@ def update_limit(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
     if plan.method.surface is Surface.SERVER or math.isinf(_largest_unit(plan, params, clip_state)):
         return math.inf
     example = plan.method.surface is Surface.EXAMPLE
-    limit = _sum_of_steps(plan, t, params, clip_state) * (plan.learning_rate if example else 1.0) * (1 + SLACK)
+    released = _sum_of_steps(plan, t, params, clip_state, size)
+    limit = released * (plan.learning_rate if example else 1.0) * (1 + SLACK)
     return limit + plan.local_steps * _ROUNDING * (_norm(params) + limit)
 
 
@@ -114,14 +118,24 @@ def norms(update: tuple[np.ndarray[Any, Any], ...]) -> np.ndarray[Any, Any]:
     return total
 
 
-def _sum_of_steps(plan: Plan, t: int, params: Any, clip_state: Any) -> float:
+def _sum_of_steps(plan: Plan, t: int, params: Any, clip_state: Any, size: int | None = None) -> float:
     """Return the largest norm of what a client releases in round t, summed over its steps; see `update_limit`."""
-    example, space = plan.method.surface is Surface.EXAMPLE, _space(plan, params, clip_state)
-    n, capacity, steps = (plan.batch, _capacity(plan), plan.local_steps) if example else (1, 1, 1)
+    space = _space(plan, params, clip_state)
+    n, capacity, steps = _lot(plan, size)
     unit = capacity / n * _largest_unit(plan, params, clip_state)
     noise = _noise(plan, t, n, capacity, _largest_sensitivity(plan, clip_state, capacity / n))
     tail = noise * (space.width + space.widest * math.sqrt(2 * math.log(1 / FAILURE)))
     return steps * (unit * space.widest + space.offset) + tail
+
+
+def _lot(plan: Plan, size: int | None) -> tuple[float, int, int]:
+    """Return n, by which a client's sums are divided, the most units in one, and how many sums there are."""
+    if plan.method.surface is not Surface.EXAMPLE:
+        return 1, 1, 1
+    if size is None:
+        return plan.batch, _capacity(plan), plan.local_steps
+    rate = plan.batch / plan.client_size
+    return rate * size, unequal.most_of(size, rate), plan.local_steps
 
 
 def _capacity(plan: Plan) -> int:
@@ -130,7 +144,7 @@ def _capacity(plan: Plan) -> int:
     return plan.sampling.capacities(plan.client_size, plan.batch)[-1] if example else 1
 
 
-def _noise(plan: Plan, t: int, n: int, capacity: int, sensitivity: float) -> float:
+def _noise(plan: Plan, t: int, n: float, capacity: int, sensitivity: float) -> float:
     """Return the standard deviation of a coordinate's noise, summed over the steps of a round, before it is mapped."""
     sigmas = plan.sigmas()[t]
     if not sigmas.any():

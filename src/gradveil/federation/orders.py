@@ -16,9 +16,9 @@ class Order:
     """Train these clients of the plan from these weights.
 
     clients: int [k], those of the cohort that the node holds. node, nodes: the node is number `node` of `nodes` and
-    holds every client whose number modulo `nodes` is `node`. params, clip_state: leaves of the model and of the clip's
-    state. shape, classes, columns: of the examples that the model is made for. key: the round's key if the plan's noise
-    is seeded; a node draws its own otherwise.
+    holds every client whose number modulo `nodes` is `node`, or those that the plan names and it knows. params,
+    clip_state: leaves of the model and of the clip's state. shape, classes, columns: of the examples that the model is
+    made for. key: the round's key if the plan's noise is seeded; a node draws its own otherwise.
     """
 
     plan: Plan
@@ -54,7 +54,11 @@ def columns_of(dataset: Dataset) -> tuple[str, ...]:
     return tuple(f"{f.name} ({f.stop - f.start})" for f in dataset.features)
 
 
-def clients_of(node: int, nodes: int, clients: Array) -> Array:
-    """Return those of the clients that node number `node` of `nodes` holds."""
-    on_node: Array = clients[clients % nodes == node]
+def clients_of(node: int, nodes: int, clients: Array, holders: tuple[int, ...] | None = None) -> Array:
+    """Return those of the clients that node number `node` of `nodes` holds.
+
+    holders: the node of each client of the plan where nodes hold clients of their own; by turns otherwise.
+    """
+    at = clients % nodes if holders is None else np.asarray(holders)[clients]
+    on_node: Array = clients[at == node]
     return on_node

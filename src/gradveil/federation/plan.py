@@ -72,8 +72,9 @@ class Plan:
     clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `schema` says how the
     columns of a user's table become features, `client_column` which of them names the client of each row, and `test` is
     a file of rows to test on. `client_sizes` are the examples of each client where these differ: client_size is then
-    the largest, every client draws at the rate batch / client_size, and updates are weighed by size. `train_all` adds
-    MNIST's validation images to the training split. Training stops after T rounds, or earlier at `target_accuracy`, or
+    the largest, every client draws at the rate batch / client_size, and updates are weighed by size. `client_names` are
+    theirs where nodes hold them, and not the data of this machine. `train_all` adds MNIST's validation images to the
+    training split. Training stops after T rounds, or earlier at `target_accuracy`, or
     before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
     repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
@@ -95,6 +96,7 @@ class Plan:
     client_column: str | None = None
     test: str | None = None
     client_sizes: tuple[int, ...] | None = None
+    client_names: tuple[str, ...] | None = None
     train_all: bool = False
     model: Model = field(default=Cnn(), metadata={"kinds": MODELS})
     partition: Partition = field(default=TwoShards(), metadata={"kinds": PARTITIONS})
@@ -134,6 +136,8 @@ class Plan:
             self._check_sizes()
         if self.secure_sum is not None:
             self._check_secure_sum(self.secure_sum)
+        if self.client_names is not None:
+            self._check_names()
         self.sigmas()
 
     def _check_size(self) -> None:
@@ -225,6 +229,14 @@ class Plan:
             )
         if self.clients < sums.nodes:
             raise BadInput(f"clients = {self.clients}: must be at least the nodes of secure_sum, {sums.nodes}")
+
+    def _check_names(self) -> None:
+        names = self.client_names or ()
+        if self.client_sizes is None or len(names) != self.clients or len(set(names)) < len(names):
+            raise BadInput(
+                f"client_names = {quoted(names)}: one for each of the {self.clients} clients is expected, each once, "
+                "beside client_sizes"
+            )
 
     def _check_tuned(self) -> None:
         """Refuse to count trials beside releases of another kind: theirs were noised sums over whole clients."""

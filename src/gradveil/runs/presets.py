@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.data.dataset import Dataset
+from gradveil.data.natural_clients import refuse_one
 from gradveil.data.partition import Iid
 from gradveil.data.sampling import Poisson, Whole
 from gradveil.errors import BadInput
@@ -133,8 +134,12 @@ def _against(changes: dict[str, Any], target_epsilon: float | None) -> str:
 
 
 def _named(dataset: Dataset, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return who the clients are where the data name them: settings that the user then cannot make."""
-    sizes = tuple(np.bincount(dataset.owners, minlength=len(dataset.client_names)).tolist())  # type: ignore[arg-type]
+    """Return who the clients are where the data or the nodes name them: settings that the user then cannot make."""
+    if dataset.owners is None:
+        told = changes["client_sizes"]
+        return {"cohort": len(told), "batch": max(1, max(told) // 2)}
+    refuse_one(dataset.client_names)
+    sizes = tuple(np.bincount(dataset.owners, minlength=len(dataset.client_names)).tolist())
     most = max(sizes)
     given = {"clients": len(sizes), "client_size": most, "client_sizes": sizes, "partition": Iid()}
     for name, value in given.items():
@@ -156,7 +161,7 @@ def resolve(
     defaults = {
         name: getattr(preset, name) for name in preset.__dataclass_fields__ if name in Plan.__dataclass_fields__
     }
-    if dataset.owners is not None:
+    if dataset.owners is not None or changes.get("client_names"):
         defaults |= _named(dataset, changes)
     settled = defaults | {"learning_rate": preset.rates.of(method), "noise_source": source} | changes
     if (

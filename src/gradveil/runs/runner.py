@@ -265,7 +265,7 @@ def _result(run: Run) -> RunResult:
 
 def _clients(run: Run, counted: int) -> tuple[ClientRecord, ...] | None:
     """Account every client that the data name; one that could have taken part in more rounds is counted in them."""
-    plan, names = run.plan, run.dataset.client_names
+    plan, names = run.plan, run.plan.client_names or run.dataset.client_names
     if not plan.client_sizes:
         return None
     more = counted - run.state.round

@@ -14,6 +14,7 @@ from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from gradveil.data.dataset import Dataset
+from gradveil.data.unequal import owns
 from gradveil.engines.flower import wire
 from gradveil.engines.serial import empty
 from gradveil.errors import BadInput, RunFailed
@@ -39,13 +40,14 @@ class Roster:
     """The nodes of a run by their registered names, in the order of their indices.
 
     deadline: seconds that a round may take. patience: seconds to wait until enough nodes are connected. gathering:
-    seconds to wait for all of them before the first round.
+    seconds to wait for all of them before the first round. holders: the node of each client, where the plan names them.
     """
 
     names: tuple[str, ...]
     deadline: float = 120.0
     patience: float = 300.0
     gathering: float = 60.0
+    holders: tuple[int, ...] | None = None
 
 
 class Sent(NamedTuple):
@@ -93,7 +95,7 @@ class Flower:
         """Send every node its clients, and collect the replies that come within the deadline."""
         like = self._like(task)
         nodes = len(self.roster.names)
-        shards = {index: clients_of(index, nodes, np.sort(cohort)) for index in range(nodes)}
+        shards = {index: clients_of(index, nodes, np.sort(cohort), self.roster.holders) for index in range(nodes)}
         assigned = {index: clients for index, clients in shards.items() if len(clients)}
         if not assigned:
             self.before(int(task.t), cohort)  # an attempt all the same, though no client was sampled
@@ -105,9 +107,10 @@ class Flower:
 
     def _like(self, task: RoundTask) -> Report:
         """Return reports of no clients, whose leaves have the shapes that replies must have."""
-        x = np.zeros((1, *self.dataset.shape), np.float32)
-        no_clients = Population(x, np.zeros(1, np.int32), np.zeros((1, self.plan.client_size), np.int32), 1)
-        return empty(ClientSpec.of(self.plan, int(task.t)), task, no_clients)
+        plan, x = self.plan, np.zeros((1, *self.dataset.shape), np.float32)
+        own = owns(plan.sampling, plan.sizes, plan.batch) if plan.client_sizes else None
+        no_clients = Population(x, np.zeros(1, np.int32), np.zeros((1, plan.client_size), np.int32), 1, own)
+        return empty(ClientSpec.of(plan, int(task.t)), task, no_clients)
 
     def _await(self, assigned: dict[int, Array], minimum: int) -> dict[int, int]:
         """Wait until nodes with enough of the clients are connected; return their ids by index."""
@@ -185,7 +188,8 @@ class Flower:
     def _order(self, index: int, clients: Array, task: RoundTask) -> Order:
         data = jax.random.key_data(task.key)
         return Order(
-            plan=replace(self.plan, dataset=Path(self.plan.dataset).name),  # nodes need not know the server's folders
+            # nodes need not know the server's folders
+            plan=replace(self.plan, dataset=Path(self.plan.dataset).name, test=None),
             t=int(task.t),
             clients=clients,
             node=index,
@@ -218,12 +222,16 @@ class Flower:
         if outcome.reply is None:
             return outcome
         t, params, clip_state = int(task.t), task.params, task.clip_state
-        limit = min(self.largest, limits.update_limit(self.plan, t, params, clip_state))
+        sizes = self.plan.client_sizes
+        of_client = [None if sizes is None else sizes[client] for client in clients]
+        limit_of = {
+            n: min(self.largest, limits.update_limit(self.plan, t, params, clip_state, n)) for n in {*of_client}
+        }
         norms = limits.norms(outcome.reply.update)
         fault = limits.statistics_fault(self.plan, t, params, clip_state, outcome.reply.statistics)
-        if (norms > limit).any():
-            worst = int(np.argmax(norms))
-            fault = f"the update of client {clients[worst]} has norm {norms[worst]:.3g}, above the limit {limit:.3g}"
+        for client, size, norm in zip(clients, of_client, norms, strict=True):
+            if not norm <= limit_of[size]:
+                fault = f"the update of client {client} has norm {norm:.3g}, above the limit {limit_of[size]:.3g}"
         return outcome if fault is None else outcome._replace(reply=None, fault=f"rejected: {fault}")
 
     def _combined(

@@ -1,0 +1,68 @@
+"""`gradveil federate clients`, and how a server uses what nodes told of their clients."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gradveil.cli.options import DataDir
+from gradveil.errors import BadInput
+
+if TYPE_CHECKING:
+    from gradveil.deployment.node_clients import ClientList
+
+Opt = typer.Option
+Client = Annotated[str | None, Opt(help="This node is one client: its name, with all rows of the data.")]
+ClientColumn = Annotated[str | None, Opt(help="This node is several clients: the column that names each row's.")]
+
+ClientLists = Annotated[
+    str,
+    Opt(
+        help="What nodes told by `federate clients`, comma-separated: site-0.json,site-1.json.",
+        show_default="clients of one size",
+    ),
+]
+PlanSchema = Annotated[
+    Path | None,
+    Opt(help="Table: how its columns become features; travels with the plan.", show_default="the plan's"),
+]
+
+
+def clients(
+    data: Annotated[str, Opt(help="The path of this node's own data.")],
+    out: Annotated[Path, Opt(metavar="NODE.json", help="New file, called as this node; send it to the server.")],
+    client: Client = None,
+    client_column: ClientColumn = None,
+    schema: Annotated[Path | None, Opt(help="Table: how its columns become features, the same on every node.")] = None,
+    target: Annotated[str | None, Opt(help="Table: the column to predict; that of the schema.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List a node's clients with their numbers of rows, for the server. No epsilon covers what this tells."""
+    from gradveil import codec
+    from gradveil.data.sources import locate
+    from gradveil.deployment import node_clients
+    from gradveil.runs import store
+
+    if out.suffix != ".json" or out.exists():
+        raise BadInput(f"out = {str(out)!r}: must be a new file that ends in .json, called as this node")
+    dataset = node_clients.node_data(
+        locate(data), data_dir=data_dir, target=target, schema=schema, client=client, client_column=client_column
+    )
+    told = node_clients.told(dataset)
+    store.write_json(out, codec.encode(told))
+    for name, rows in told.clients.items():
+        typer.echo(f"{name}: {rows} rows")
+    typer.echo(f"{out}: send it to the server. It tells these names and numbers, which no epsilon covers.")
+
+
+def gathered(
+    paths: tuple[str, ...], nodes: tuple[str, ...], planned: dict[str, Any]
+) -> tuple[dict[str, "ClientList"], dict[str, Any]]:
+    """Read the lists of all nodes and what they say of a plan; BadInput if the plan file says it too."""
+    from gradveil.deployment import node_clients
+
+    lists, given = node_clients.gathered([Path(path) for path in paths], nodes)
+    for name in given:
+        if name in planned:
+            raise BadInput(f"{name}: is given by the nodes, by --clients; leave it out of the plan")
+    return lists, given
