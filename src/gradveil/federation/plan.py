@@ -200,8 +200,8 @@ class Plan:
                 f"the largest {self.client_size}"
             )
         unequal.check(self.sampling, sizes, self.batch)
-        if self.preparation or not isinstance(self.method.clip, Unclipped | PerLayer | Flat | OwnNorm):
-            raise BadInput("client_sizes: the preparation of a model, and a clip that learns, need clients of one size")
+        if not isinstance(self.method.clip, Unclipped | PerLayer | Flat | OwnNorm):
+            raise BadInput("client_sizes: a clip that learns needs clients of one size")
         if self.method.draw is not Draw.SUM and not self.method.noise.silent:
             raise BadInput(f"draw = {self.method.draw.value}: clients of different sizes need draw = sum")
 

@@ -106,7 +106,9 @@ def _prepared(plan: Plan, spec: ClientSpec, state: State, mean: Tree) -> Tree:
     if spec.stage is None:
         return state.params
     own = float(plan.sigmas()[state.round, 0]) / (math.sqrt(plan.honest) if plan.method.share else 1.0)
-    noise_std = own / (plan.batch * math.sqrt(max(spec.cohort, 1)))
+    # Weights of clients of different sizes leave the noise of each on the sum as it is: the mean size divides it.
+    each = float(np.mean(plan.sizes)) if plan.client_sizes else plan.batch
+    noise_std = own / (each * math.sqrt(max(spec.cohort, 1)))
     value = jnp.asarray(spec.stage.value(np.asarray(mean), noise_std), jnp.float32)
     at = plan.preparation.index(spec.stage)
     return (*state.params[:at], value, *state.params[at + 1 :])

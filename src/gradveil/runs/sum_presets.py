@@ -169,7 +169,7 @@ def sums_for(dataset: Dataset, epsilon: float | None = None, threat_model: str =
     """
     examples = len(dataset.train)
     tiers = _others(dataset) if dataset.own or dataset.name not in SUMS else SUMS[dataset.name]
-    clients = max(1, examples // tiers[0].client_size)
+    clients = len(dataset.client_names) or max(1, examples // tiers[0].client_size)
     spent = (USUAL if epsilon is None else epsilon) / (1.0 if threat_model in SUM_THREATS else math.sqrt(clients))
     return next(tier for tier in tiers if spent <= tier.most or tier is tiers[-1]).preset(examples)
 
