@@ -1,4 +1,4 @@
-"""Clients of different sizes that send sums over all of their rows: what the preparation learns, and under what noise."""
+"""Clients of different sizes that send sums over all their rows: what a preparation learns, and under what noise."""
 
 import math
 

@@ -8,7 +8,7 @@ from gradveil.cli.guarantee_output import show_guarantees, show_presumed
 from gradveil.cli.output import say, table
 from gradveil.runs.epsilon_records import PaperAccount
 from gradveil.runs.estimate import Estimate
-from gradveil.runs.run_records import RoundLine, RunResult
+from gradveil.runs.run_records import ClientRecord, RoundLine, RunResult
 from gradveil.runs.runner import Run
 
 STOPPED = {
@@ -40,12 +40,15 @@ def _show_clients(run: Run, result: RunResult) -> None:
         return
     order = sorted(result.clients, key=lambda c: (-math.inf if c.epsilon is None else -c.epsilon, -c.examples))
     shown = [
-        [c.name, str(c.examples), str(c.participations), "none finite" if c.epsilon is None else f"{c.epsilon:.3g}"]
-        for c in order[:MOST_CLIENTS]
+        [c.name, str(c.examples), f"{c.rate:.3g}", str(c.participations), _epsilon(c)] for c in order[:MOST_CLIENTS]
     ]
     more = "" if len(order) <= MOST_CLIENTS else f", {MOST_CLIENTS} of {len(order)}"
     title = f"Clients{more}; epsilon against {run.plan.threat_model}"
-    table(title, ["client", "examples", "rounds", "epsilon"], shown)
+    table(title, ["client", "examples", "rate", "rounds", "epsilon"], shown)
+
+
+def _epsilon(client: ClientRecord) -> str:
+    return "none finite" if client.epsilon is None else f"{client.epsilon:.3g}"
 
 
 def accuracy(result: RunResult) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from gradveil.data import arrow_table
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.class_names import number
+from gradveil.data.held_out import validated
 from gradveil.data.natural_clients import SIZES, numbered
 from gradveil.data.records import UNCOVERED, Array
 from gradveil.data.schema_draft import drafted
@@ -16,6 +17,7 @@ from gradveil.data.table_rows import rows_of
 from gradveil.data.table_schema import Schema
 from gradveil.data.user_npz import examples_of, joined, labels_of, notes_on
 from gradveil.errors import BadInput, quoted
+from gradveil.fields import scalar
 
 PREFIX = "memory:"
 """How the name of every dataset begins that is in memory and cannot be loaded by its name."""
@@ -34,23 +36,28 @@ def fields_of(
     clients: Any = None,
     classes: Sequence[str] | None = None,
     name: str = "data",
+    validation: float | None = None,
 ) -> dict[str, Any]:
     """Return the fields of the dataset of what is in memory.
 
     test: held-out records in the form of x, as (x, y) or, for frames with the target in them, as a frame; a quarter of
     x by default. schema: how the columns of a frame become features; a draft from its rows by default, with a caveat.
     clients: the client of each row, or the column of the frame that names it. classes: all classes, as a public fact.
+    validation: the fraction of the training rows that is held out to decide when to stop.
     Guarantees: `caveats` says what was taken from the records; nothing, with `classes` and `test`, or a public schema.
     """
     if arrow_table.is_frame(x):
         if classes is not None:
             raise BadInput("classes: are those of the schema for a frame; leave them out")
-        return {"name": PREFIX + name} | _of_frame(x, y, test, schema, clients)
-    if schema is not None:
+        fields = _of_frame(x, y, test, schema, clients)
+    elif schema is not None:
         raise BadInput("schema: names columns, so x must be a frame of pandas, polars or pyarrow")
-    held = _pair(x, y, "x")
-    tested = None if test is None else _tested(test)
-    return {"name": PREFIX + name} | _of_arrays(held, tested, clients, classes)
+    else:
+        held = _pair(x, y, "x")
+        fields = _of_arrays(held, None if test is None else _tested(test), clients, classes)
+    fraction = None if validation is None else scalar(float, validation, "validation")
+    moved = validated(fields["train"], fields["owners"], fields["client_names"], fraction)
+    return {"name": PREFIX + name} | fields | moved
 
 
 def _tested(test: Any) -> tuple[Array, Array]:

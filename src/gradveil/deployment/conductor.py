@@ -62,6 +62,8 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
         raise BadInput(f"clients = {plan.clients}: must be at least the number of nodes, {len(federation.nodes)}")
     if plan.client_sizes:
         raise BadInput("client_sizes: nodes hold clients of one size; leave client_column out")
+    if plan.validation is not None:
+        raise BadInput("validation: nodes train on all rows that they hold; leave it out")
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     _refuse_own_parts(codec.encode(plan))

@@ -116,7 +116,7 @@ def batch_indices(spec: ClientSpec, task: RoundTask, data: ClientData, index: Ar
     """Draw the batch of local step `index`."""
     key = keys.named(_client_key(task, data), "batch", index // spec.sampling.period(spec.size, spec.batch))
     if data.own is not None:
-        return unequal.pick(spec.sampling, key, spec.size, spec.rungs[-1], data.own)
+        return unequal.pick(spec.sampling, key, spec.rooms, spec.rungs[-1], data.own)
     return spec.sampling.pick(key, index, spec.size, spec.batch)
 
 

@@ -63,7 +63,7 @@ def _named(plan: Plan, dataset: Dataset) -> Population:
     order = np.argsort(owners, kind="stable").astype(np.int32)
     for shard, rows in zip(shards, np.split(order, np.cumsum(plan.sizes)[:-1]), strict=True):
         shard[: len(rows)] = rows
-    own = owns(plan.sampling, plan.sizes, plan.batch)
+    own = owns(plan.sampling, plan.sizes, plan.batch, plan.client_rates)
     return Population(dataset.train.x, dataset.train.y, shards, 1, own)
 
 

@@ -144,13 +144,16 @@ def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int |
     size = PAPER_BATCH[surface] if batch is None else batch
     steps = 1 if local_steps is None else local_steps
     if not isinstance(plan.sampling, Whole):
-        return replace(plan, batch=size, local_steps=steps, sampling=FixedPass(), client_sizes=None)
+        return replace(plan, batch=size, local_steps=steps, sampling=FixedPass(), **_ALIKE)
     clients = min(plan.clients * plan.client_size // size, MOST_CLIENTS)
     if clients < 1:
         raise BadInput(f"batch = {size}: there are only {plan.clients * plan.client_size} examples")
     cohort = min(plan.cohort, clients)
-    sizes = {"client_size": size, "client_sizes": None, "clients": clients, "cohort": cohort}
-    return replace(plan, batch=size, local_steps=steps, **sizes)  # type: ignore[arg-type]
+    sizes = {"client_size": size, "clients": clients, "cohort": cohort}
+    return replace(plan, batch=size, local_steps=steps, **sizes, **_ALIKE)  # type: ignore[arg-type]
+
+
+_ALIKE: dict[str, Any] = {"client_sizes": None, "client_rates": None, "client_weights": None}
 
 
 def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:

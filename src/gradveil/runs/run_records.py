@@ -83,13 +83,16 @@ class Earlier:
 class ClientRecord:
     """One client that the data name: its training examples, its rounds, and the epsilon that it spent.
 
-    epsilon: against the plan's threat model, null if it is not finite.
+    epsilon: against the plan's threat model, null if it is not finite. rate: at which it drew its records. weight: of
+    its updates, 1 on average over all clients.
     """
 
     name: str
     examples: int
     participations: int
     epsilon: float | None
+    rate: float
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

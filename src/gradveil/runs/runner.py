@@ -267,8 +267,15 @@ def _clients(run: Run, counted: int) -> tuple[ClientRecord, ...] | None:
     more = counted - run.state.round
     took_part = run.state.participations.tolist()
     spent = run.budget.by_client(counted, [count + more for count in took_part])
-    each = zip(names, plan.sizes, took_part, spent, strict=True)
+    weights = server.client_weights(plan)
     return tuple(
-        ClientRecord(name=name, examples=size, participations=count, epsilon=epsilon if np.isfinite(epsilon) else None)
-        for name, size, count, epsilon in each
+        ClientRecord(
+            name=names[i],
+            examples=plan.sizes[i],
+            participations=took_part[i],
+            epsilon=spent[i] if np.isfinite(spent[i]) else None,
+            rate=plan.rates[i],
+            weight=1.0 if weights is None else float(weights[i]),
+        )
+        for i in range(plan.clients)
     )
