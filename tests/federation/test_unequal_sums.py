@@ -9,11 +9,15 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 import gradveil
 from gradveil.engines.serial import Serial
 from gradveil.engines.vectorized import Vectorized
-from gradveil.federation import server
+from gradveil.errors import BadInput
+from gradveil.federation import leaks, server
 from gradveil.federation.engine import Population
+from gradveil.federation.leaks import Tap
+from gradveil.federation.replay import Replay
 from gradveil.federation.rounds import round_task, rounds
 from gradveil.keys import Keys
 from gradveil.runs.budget import Budget
+from gradveil.surface import Surface
 
 SIZES = {"east": 60, "north": 25, "south": 9, "west": 3}
 ROOTS = Keys.of(3, secret=False)
@@ -102,3 +106,27 @@ def test_the_whole_run_trains_and_predicts():
     ]
     assert max(c.epsilon for c in model.result.clients) == model.guarantee("server").epsilon
     assert model.predict(data.test.x).shape == (10,)
+
+
+@pytest.mark.parametrize("tap", [Tap(Surface.EXAMPLE), Tap(Surface.UPDATE), Tap(Surface.SERVER)], ids=str)
+def test_a_reading_of_a_small_client_is_in_the_units_that_an_adversary_reckons_with(tap):
+    """Without noise it is the gradient of the client's rows, their sum divided by the plan's batch."""
+    data = _data()
+    plan = gradveil.plan(
+        data, "fed-cdp", sampling="whole", sigma=1e-7, clip="flat:1e4", noise_source="seeded", rounds=1
+    )
+    population, state = Population.of(plan, data), server.init(plan, data.shape, 2, ROOTS)
+    found = leaks.read(plan, population, state, ROOTS, 2, tap)
+    replayed = Replay.of(plan, tap)(state.params, state.clip_state, data.train.x[found.rows], data.train.y[found.rows])
+    assert len(found.rows) == 9
+    for ours, theirs in zip(found.gradient, replayed, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_a_run_of_clients_of_different_sizes_is_recorded_and_attacked(tmp_path):
+    data = _data()
+    plan = _plan(data, rounds=3, noise_source="secret")
+    model = gradveil.train(plan, tmp_path / "run", data=data, attack=True)
+    assert [record.surface for record in model.attacks] == [0, 1, 2]
+    with pytest.raises(BadInput, match="clients of different sizes"):
+        gradveil.attack(tmp_path / "run", 0, "membership", view="aggregate", data=data)

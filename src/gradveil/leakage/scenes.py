@@ -110,6 +110,7 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
     """
     if tap.view == MODEL:
         raise BadInput("view = 'model': needs a run folder, whose model was trained")
+    refuse_numbers(dataset)
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, secret=False)
@@ -134,6 +135,12 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
         trained=False,
         readings=readings,
     )
+
+
+def refuse_numbers(dataset: Dataset) -> None:
+    """Refuse data with a number to predict: attacks guess classes."""
+    if dataset.target_range is not None:
+        raise BadInput(f"attack: {dataset.name} has a number to predict, and attacks are for data with classes")
 
 
 def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int | None) -> Plan:
@@ -161,6 +168,7 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
 
     Readings of a seeded run are made again with its keys; those of a run with secret noise were recorded as it went.
     """
+    refuse_numbers(dataset)
     if tap.view == MODEL:
         return _of_model(folder, plan, dataset, tap, rounds)
     keep_compiled_programs()

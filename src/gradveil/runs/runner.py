@@ -79,7 +79,7 @@ class Run:
     def stopped_because(self) -> str | None:
         """Return why the run is over, or None if it is not."""
         reached = self.plan.target_accuracy
-        if self.lines and reached is not None and self.lines[-1].stop_accuracy >= reached:
+        if self.lines and reached is not None and (self.lines[-1].stop_accuracy or 0.0) >= reached:
             return "target-accuracy"
         if self.state.round >= self.plan.rounds:
             return "rounds"
@@ -233,7 +233,7 @@ def _result(run: Run) -> RunResult:
         accuracy=final.accuracy,
         accuracy_interval=final.interval(),
         loss=final.loss if np.isfinite(final.loss) else None,
-        majority_baseline=run.dataset.majority_baseline(),
+        majority_baseline=run.dataset.majority_baseline() if final.rmse is None else None,
         test_examples=final.n,
         rounds=run.state.round,
         rounds_counted=counted,
@@ -256,6 +256,8 @@ def _result(run: Run) -> RunResult:
         as_the_paper_accounts=run.budget.as_the_paper_accounts(run.state.round),
         epsilon_over_rounds=epsilon_curves(run.budget, run.lines, records, counted),
         clients=_clients(run, counted),
+        rmse=None if final.rmse is None else final.rmse * run.dataset.unit,
+        mean_baseline=None if final.rmse is None else run.dataset.mean_baseline(),
     )
 
 
