@@ -22,6 +22,7 @@ from gradveil.deployment.journal import JOURNAL
 from gradveil.errors import BadInput, machine_errors, quoted
 from gradveil.federation.leaks import Tap
 from gradveil.federation.plan import Plan
+from gradveil.federation.plan_data import data_for
 from gradveil.fields import choose, scalar, whole
 from gradveil.inference.round_events import round_events
 from gradveil.inference.trained import Trained, in_temporary_folder, read_trained, trained_of
@@ -141,14 +142,14 @@ def train(
         raise BadInput(f"plan = {quoted(plan)}: a Plan is expected, such as gradveil.plan returns")
     if report and out is None:
         raise BadInput("report: name the folder that the page goes to, with out")
-    if data is not None and (not isinstance(data, Dataset) or data.name != plan.dataset):
-        raise BadInput(f"data = {quoted(data)}: the plan is for {plan.dataset!r}")
+    if data is not None:
+        _held(plan, data)
     if on_round is not None and not callable(on_round):
         raise BadInput(f"on_round = {quoted(on_round)}: a function of a round's line is expected")
     options, kept = Options(resume=resume, engine=engine), None if out is None else path_of("out", out)
 
     def carry_out(folder: Path) -> Trained:
-        held = pipeline.loaded(plan) if data is None else data
+        held = _held(plan, data)
         return trained_of(pipeline.run(plan, held, folder, options, attack=attack, report=report, progress=events))
 
     with round_events(plan.rounds, on_round, progress) as events:
@@ -181,23 +182,24 @@ def attack(
     readings: int = 1,
     rule: str = "default",
     seed: int = 0,
+    data: Dataset | None = None,
 ) -> AttackRecord:
     """Attack a run folder (what was trained, after some rounds), or a plan as it stands with its network untrained.
 
     victims: how many clients, ten unless given, or all where there are fewer. `plain()` of the record is what
     `gradveil attack --json` prints. A plan in the paper's setting comes from `gradveil.leakage.scenes.as_paper`; an
-    attack is a name or a value of `gradveil.attacks.zoo`.
+    attack is a name or a value of `gradveil.attacks.zoo`. data: what was trained on, where it is in memory.
     """
     pick("rule", rule, RULES)
     mounted = _mounted(attack)
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(path_of("target", target))
-    data = pipeline.loaded(plan)
+    held = _held(plan, data, None if isinstance(target, Plan) else path_of("target", target))
     tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
-        scene = scenes.fresh(plan, data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
+        scene = scenes.fresh(plan, held, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(path_of("target", target), plan, data, tap, scenes.round_numbers(rounds))
+        scene = scenes.of_run(path_of("target", target), plan, held, tap, scenes.round_numbers(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
@@ -210,12 +212,13 @@ def audit(
     releases: int | None = None,
     victims: int = 400,
     seed: int = 0,
+    data: Dataset | None = None,
 ) -> AuditRecord:
     """Measure a lower bound on every epsilon that is claimed of a method (on digits), a plan or a run folder.
 
     levels: `replay`, `mechanism`, `one-run`, `black-box`. releases: rounds of a client that the second simulates.
-    victims: canaries of the last two. The verdict of the record is refuted, consistent or no-power; `plain()` is what
-    `gradveil audit --json` prints.
+    victims: canaries of the last two. data: what a plan or run is for, where it is in memory. The verdict of the record
+    is refuted, consistent or no-power; `plain()` is what `gradveil audit --json` prints.
     """
     for level in levels:
         pick("levels", level, {name: name for name in LEVELS})
@@ -223,19 +226,34 @@ def audit(
     effort = Effort(confidence=scalar(float, confidence, "confidence"), canaries=victims)
     if releases is not None:
         effort = replace(effort, mechanism=replace(effort.mechanism, releases=whole("releases", releases, 1000)))
-    return audits.audit(_subject(target), levels, seed, effort)
+    return audits.audit(_subject(target, data), levels, seed, effort)
 
 
-def _subject(target: Plan | Method | str | Path) -> Subject:
+def _subject(target: Plan | Method | str | Path, data: Dataset | None) -> Subject:
     if isinstance(target, Plan):
-        return _claimed(target, target.method.name)
+        return _claimed(target, _held(target, data), target.method.name)
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
-        made = plan("digits", target)
-        return _claimed(made, made.method.name, named=True)
+        made = plan("digits" if data is None else data, target)
+        return _claimed(made, _held(made, data), made.method.name, named=True)
     folder = path_of("target", target)
     made = store.read_plan(folder)
     result = store.read_result(folder, store.inspect(folder, made).heads[-1])
-    return replace(_claimed(made, folder.name, result), on_nodes=store.exists(folder / JOURNAL))
+    claimed = _claimed(made, _held(made, data, folder), folder.name, result)
+    return replace(claimed, on_nodes=store.exists(folder / JOURNAL))
+
+
+def _held(plan: Plan, data: Dataset | None, folder: Path | None = None) -> Dataset:
+    """Return the data of a plan: those given, which must be the ones that it names and a run was trained on, or loaded.
+
+    folder: of the run, if there is one.
+    """
+    if data is None:
+        return pipeline.loaded(plan)
+    if not isinstance(data, Dataset) or data.name != plan.dataset:
+        raise BadInput(f"data = {quoted(data)}: the plan is for {plan.dataset!r}")
+    if folder is not None:
+        store.accept(folder, plan, data_for(plan, data))
+    return data
 
 
 def _mounted(attack: object) -> Attack:
@@ -266,8 +284,8 @@ def model(value: Any) -> Model:
     return cast(Model, made)
 
 
-def _claimed(made: Plan, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
-    return subject_of(made, pipeline.loaded(made), name, result, named, changed_data(made))
+def _claimed(made: Plan, data: Dataset, name: str, result: RunResult | None = None, named: bool = False) -> Subject:
+    return subject_of(made, data, name, result, named, changed_data(made))
 
 
 @machine_errors()

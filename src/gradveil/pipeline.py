@@ -10,7 +10,7 @@ from gradveil.data.dataset import Dataset
 from gradveil.engines.cache import drop_programs_if_many, resident
 from gradveil.errors import BadInput
 from gradveil.federation.plan import NoiseSource, Plan
-from gradveil.leakage import self_attack
+from gradveil.leakage import scenes, self_attack
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reports import attack_files, card, evidence
 from gradveil.reports.page import page
@@ -103,6 +103,8 @@ def run_all(
 
 
 def _prepared(planned_run: PlannedRun, attack: bool, progress: Progress) -> Run:
+    if attack:
+        scenes.refuse_numbers(planned_run.dataset)
     progress(Preparing(planned_run.plan.method.name))
     watch = planned_run.options.watch | ({self_attack.attacked_round(planned_run.plan)} if attack else set())
     return runner.prepare(

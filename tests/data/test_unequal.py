@@ -56,7 +56,7 @@ def test_a_client_draws_each_of_its_own_rows_at_the_common_rate_and_no_other(siz
     keys = jax.random.split(jax.random.key(0), draws)
     for i, size in enumerate(sizes):
         own = unequal.Own(*(part[i] for part in owns))
-        picked = jax.vmap(lambda key, own=own: unequal.pick(sampling, key, max(sizes), slots, own))(keys)
+        picked = jax.vmap(lambda key, own=own: unequal.pick(sampling, key, unequal.rooms(sizes), slots, own))(keys)
         real = np.arange(slots) < np.asarray(picked.real)[:, None]
         counts = np.bincount(np.asarray(picked.positions)[real], minlength=max(sizes))
         assert not counts[size:].any()
@@ -67,7 +67,7 @@ def test_a_client_draws_each_of_its_own_rows_at_the_common_rate_and_no_other(siz
 
 def test_whole_batches_hold_every_row_once_and_pad_with_a_row_of_their_own():
     own = unequal.Own(*(part[1] for part in unequal.owns(Whole(), (5, 3), 5)))
-    picked = unequal.pick(Whole(), jax.random.key(0), 5, 5, own)
+    picked = unequal.pick(Whole(), jax.random.key(0), (5,), 5, own)
     assert picked.positions.tolist() == [0, 1, 2, 0, 0]
     assert int(picked.real) == 3
 

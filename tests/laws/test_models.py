@@ -10,6 +10,7 @@ import pytest
 
 from gradveil.errors import BadInput
 from gradveil.models.convolution import patches, pool
+from gradveil.models.gradients import loss, per_example_gradients
 from gradveil.models.networks import MODELS, AttackNet, Cnn, Mlp
 from gradveil.models.preparation import NoisedMean, NoisedSecondMoment
 from gradveil.models.regression import SoftmaxRegression
@@ -180,3 +181,20 @@ def test_a_table_is_no_image(model):
 def test_a_senseless_size_is_refused(make):
     with pytest.raises(BadInput, match="= "):
         make()
+
+
+@pytest.mark.parametrize("model", [Mlp((5,)), SoftmaxRegression()], ids=["Mlp", "SoftmaxRegression"])
+def test_of_a_number_the_loss_is_the_squared_error_and_its_gradient_that_of_least_squares(model):
+    params, x, y = model.init(KEY, (6,), 1), jnp.stack([image((6,)), -image((6,))]), jnp.asarray([0.3, -0.2])
+    predicted = np.array([float(model.apply(params, one)[0]) for one in x])
+    losses = [float(loss(model, params, one, value)) for one, value in zip(x, y, strict=True)]
+    assert losses == pytest.approx(((predicted - np.asarray(y)) ** 2).tolist(), rel=1e-5)
+
+
+def test_sums_of_a_regression_on_numbers_are_those_of_its_gradients():
+    model = SoftmaxRegression()
+    params, x, y = model.init(KEY, (6,), 1), jnp.stack([image((6,)), -image((6,))]), jnp.asarray([0.3, -0.2])
+    norms, summed = model.sums(params, x, y, None)
+    lot = np.asarray(per_example_gradients(model, params, x, y)[0])
+    np.testing.assert_allclose(norms[:, 0], np.linalg.norm(lot.reshape(2, -1), axis=1), rtol=1e-5)
+    np.testing.assert_allclose(summed(jnp.ones((2, 1)))[0], lot.sum(axis=0), rtol=1e-5)

@@ -20,7 +20,15 @@ def guarantees(ledger: Ledger, delta: float, adjacency: str, threats: Sequence[s
 
 @lru_cache(maxsize=256)
 def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:
-    """Account a ledger against one adversary."""
+    """Account a ledger against one adversary, for the worst of its clients."""
+    return max((_of_client(one, delta, adjacency, threat) for one in (ledger, *ledger.others)), key=_epsilon)
+
+
+def _epsilon(found: Guarantee) -> float:
+    return found.epsilon
+
+
+def _of_client(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:
     loss = _always_infinite(ledger) or _with_rare_events(ledger, delta, adjacency, threat)
     first = ledger.sums[0] if ledger.sums else None
     by_client = threat.startswith("client") or (first is not None and first.unit == "client")
@@ -46,7 +54,7 @@ def presumed(ledger: Ledger, delta: float, adjacency: str) -> list[dict[str, obj
     """Return epsilon if secret cohorts hid single examples: an assumption, as JSON, and never a guarantee."""
     if not is_presumption(ledger, "central") or _always_infinite(ledger):
         return []
-    epsilon = central_loss(ledger, delta, adjacency, hidden=True).epsilon
+    epsilon = max(central_loss(one, delta, adjacency, hidden=True).epsilon for one in (ledger, *ledger.others))
     context = {"threat_model": "central", "unit": "example", "delta": delta, "adjacency": adjacency}
     return [context | {"epsilon": epsilon if math.isfinite(epsilon) else None, "label": caveats.PRESUMED}]
 

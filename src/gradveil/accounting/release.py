@@ -85,7 +85,8 @@ class Ledger:
     """What a run released so far, the most participations of any client, and where its noise came from.
 
     caveats: sentences that come first in every guarantee of the run. best_of: the mean number of trials, where their
-    number is secret and only the settings of the best are seen; `releases` has as many trials as there may be.
+    number is secret and only the settings of the best are seen; `releases` has as many trials as there may be. others:
+    the same run for clients that hold or draw other numbers of records; a guarantee is that of the worst.
     """
 
     releases: tuple[Release, ...]
@@ -93,6 +94,7 @@ class Ledger:
     noise_source: str = "secret"
     caveats: tuple[str, ...] = ()
     best_of: float | None = None
+    others: tuple["Ledger", ...] = ()
 
     @property
     def sums(self) -> tuple[Release, ...]:

@@ -76,6 +76,8 @@ def subject_of(
     """
     if plan.client_sizes:
         raise BadInput("client_sizes: an audit needs clients of one size; audit the plan without client_column")
+    if dataset.target_range is not None:
+        raise BadInput(f"audit: {dataset.name} has a number to predict, and canaries have classes")
     dataset = data_for(plan, dataset)
     budget = Budget(plan, dataset, Population.of(plan, dataset).copies if result is None else result.copies)
     most = expected_participations(plan) if result is None else result.max_participations

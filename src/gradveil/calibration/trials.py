@@ -48,7 +48,7 @@ def _accuracy(plan: Plan, data: Dataset, folder: Path) -> float:
             pass
     except server.Diverged:
         return 0.0
-    return score(plan.model, server.model_of(plan, run.state), run.dataset.test).accuracy
+    return score(plan.model, server.model_of(plan, run.state), run.dataset.test).accuracy or 0.0
 
 
 def score_noise(plan: Plan, sigma: float) -> float:

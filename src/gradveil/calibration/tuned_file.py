@@ -36,6 +36,8 @@ class Search:
 
 def tune_into_file(plan: Plan, dataset: Dataset, search: Search) -> TunedPlan:
     """Tune a plan for its data and write the best to the file; a file that no tuning wrote is refused."""
+    if dataset.target_range is not None:
+        raise BadInput(f"tune: {dataset.name} has a number to predict, and settings are compared by accuracy")
     records = records_path(search.out)
     if store.exists(search.out) and not store.exists(records):
         raise BadInput(f"out = {str(search.out)!r}: is there already; name a new file")

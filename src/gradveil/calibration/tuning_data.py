@@ -101,7 +101,10 @@ def on_other_data(plan: Plan, data: Dataset) -> Plan:
         "schema": None,
         "client_column": None,
         "test": None,
+        "validation": None,
         "client_sizes": None,
+        "client_rates": None,
+        "client_weights": None,
         "train_all": False,
         "noise_source": NoiseSource.SEEDED,
     }

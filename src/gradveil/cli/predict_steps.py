@@ -19,14 +19,16 @@ def execute(run: Path, new: Path, out: Path | None, as_json: bool) -> None:
     if as_json and out is None:
         raise BadInput("--json: needs --out, since the predictions would stand on standard output too")
     model = read_trained(run)
-    counts: Counter[str] = Counter({name: 0 for name in model.classes})
-    text = "".join(_lines(model, new, counts))
+    number = model.encoding.target_range is not None
+    counts: Counter[str] = Counter({} if number else {name: 0 for name in model.classes})
+    text = "".join((_numbers if number else _lines)(model, new, counts))
     if out is None:
         sys.stdout.write(text)
         return
     store.write(out, text.encode())
     if as_json:
-        emit_json({"out": str(out), "rows": sum(counts.values()), "predictions": dict(counts)})
+        said = {} if number else {"predictions": dict(counts)}
+        emit_json({"out": str(out), "rows": sum(counts.values())} | said)
 
 
 def _lines(model: Trained, new: Path, counts: "Counter[str]") -> Iterator[str]:
@@ -40,6 +42,18 @@ def _lines(model: Trained, new: Path, counts: "Counter[str]") -> Iterator[str]:
             counts.update(names)
             yield _csv([[name, *(f"{p:.6g}" for p in row)] for name, row in zip(names, probabilities, strict=True)])
             advance("", len(names))
+
+
+def _numbers(model: Trained, new: Path, counts: "Counter[str]") -> Iterator[str]:
+    """Yield the CSV of predicted numbers; counts the rows."""
+    examples = read_new(new, model.encoding, model.plan.client_column)
+    yield _csv([["prediction"]])
+    with bar("predicting", len(examples), 0) as advance:
+        for at in range(0, len(examples), BLOCK):
+            values = model.predict(examples[at : at + BLOCK])
+            counts["rows"] += len(values)
+            yield _csv([[f"{value:.9g}"] for value in values])
+            advance("", len(values))
 
 
 def _csv(rows: list[list[str]]) -> str:

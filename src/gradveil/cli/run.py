@@ -50,6 +50,26 @@ def run(
         Path | None,
         _data(help="A table of rows to test on; needs --schema.", show_default="a quarter of the rows"),
     ] = None,
+    validation: Annotated[
+        float | None,
+        _data(help="Hold out this fraction of the training rows, to stop by.", show_default="none"),
+    ] = None,
+    client_rates: Annotated[
+        str | None,
+        _data(
+            metavar="RATES",
+            help="How often clients draw a record: equal, batch (as many records each), or NAME=RATE,NAME=RATE.",
+            show_default="equal",
+        ),
+    ] = None,
+    client_weights: Annotated[
+        str | None,
+        _data(
+            metavar="WEIGHTS",
+            help="What clients count in the mean: rows, equal, or NAME=WEIGHT,... of all.",
+            show_default="rows",
+        ),
+    ] = None,
     data_dir: DataDir = None,
     train_all: Annotated[
         bool, _data("--train-all", help="MNIST: train on all 60,000 images, without a validation split.")
@@ -159,7 +179,9 @@ def run(
         "partition": partition, "noise_source": noise_source, "seed": seed, "delta": delta,
         "target_accuracy": target_accuracy, "max_epsilon": max_epsilon, "accountant": accountant,
         "threat_model": threat_model, "train_all": train_all or None, "target": target, "schema": schema,
-        "client_column": client_column, "test": test, "dataset": dataset, "method": method,
+        "client_column": client_column, "client_rates": client_rates, "client_weights": client_weights, "test": test,
+        "validation": validation,
+        "dataset": dataset, "method": method,
     }  # fmt: skip
     request = RunRequest(
         plan_file=plan_file,

@@ -77,16 +77,16 @@ def _picked(record: AttackRecord) -> str:
 def _show_cost(runs: list[Evidence]) -> None:
     """Print the accuracy of every run as k of n, beside that of the most frequent class."""
     results = [run.result for run in runs if run.result is not None]
-    rows = [[run.method, right(run.accuracy, run.test_examples), _percent(run)] for run in results]
-    baseline, n = results[0].majority_baseline, results[0].test_examples
+    rows = [[run.method, right(run.accuracy or 0.0, run.test_examples), _percent(run)] for run in results]
+    baseline, n = (results[0].majority_baseline or 0.0), results[0].test_examples
     rows.append(["majority-class baseline", right(baseline, n), f"{baseline:.1%}"])
     typer.echo("")
     table("WHAT PROTECTION COSTS: accuracy on test examples", ["method", "right", "accuracy (95% interval)"], rows)
 
 
 def _percent(result: RunResult) -> str:
-    low, high = result.accuracy_interval
-    return f"{result.accuracy:.1%} ({low:.1%} to {high:.1%})"
+    low, high = result.accuracy_interval or (0.0, 1.0)
+    return f"{result.accuracy or 0.0:.1%} ({low:.1%} to {high:.1%})"
 
 
 def _show_guarantee(protected: Evidence, others: list[Evidence]) -> None:

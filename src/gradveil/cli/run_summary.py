@@ -8,7 +8,7 @@ from gradveil.cli.guarantee_output import show_guarantees, show_presumed
 from gradveil.cli.output import say, table
 from gradveil.runs.epsilon_records import PaperAccount
 from gradveil.runs.estimate import Estimate
-from gradveil.runs.run_records import RoundLine, RunResult
+from gradveil.runs.run_records import ClientRecord, RoundLine, RunResult, quality
 from gradveil.runs.runner import Run
 
 STOPPED = {
@@ -40,21 +40,29 @@ def _show_clients(run: Run, result: RunResult) -> None:
         return
     order = sorted(result.clients, key=lambda c: (-math.inf if c.epsilon is None else -c.epsilon, -c.examples))
     shown = [
-        [c.name, str(c.examples), str(c.participations), "none finite" if c.epsilon is None else f"{c.epsilon:.3g}"]
-        for c in order[:MOST_CLIENTS]
+        [c.name, str(c.examples), f"{c.rate:.3g}", str(c.participations), _epsilon(c)] for c in order[:MOST_CLIENTS]
     ]
     more = "" if len(order) <= MOST_CLIENTS else f", {MOST_CLIENTS} of {len(order)}"
     title = f"Clients{more}; epsilon against {run.plan.threat_model}"
-    table(title, ["client", "examples", "rounds", "epsilon"], shown)
+    table(title, ["client", "examples", "rate", "rounds", "epsilon"], shown)
+
+
+def _epsilon(client: ClientRecord) -> str:
+    return "none finite" if client.epsilon is None else f"{client.epsilon:.3g}"
 
 
 def accuracy(result: RunResult) -> str:
     """Say how many test examples are right, and how many a constant answer would get right."""
-    n, (low, high) = result.test_examples, result.accuracy_interval
+    n, low_high = result.test_examples, result.accuracy_interval
+    if result.accuracy is None or low_high is None:
+        return (
+            f"{result.method} on {result.dataset}: {quality(result)} on {n} test examples; predicting the mean of the "
+            f"training rows: RMSE {result.mean_baseline:.4g}."
+        )
     return (
         f"{result.method} on {result.dataset}: {right(result.accuracy, n)} test examples right "
-        f"({result.accuracy:.1%}, 95% interval {low:.1%} to {high:.1%}); majority-class baseline: "
-        f"{right(result.majority_baseline, n)}."
+        f"({result.accuracy:.1%}, 95% interval {low_high[0]:.1%} to {low_high[1]:.1%}); majority-class baseline: "
+        f"{right(result.majority_baseline or 0.0, n)}."
     )
 
 
@@ -75,7 +83,7 @@ def _ended(run: Run, result: RunResult) -> str:
 def note(line: RoundLine) -> str:
     """Say in a few words how a round went: accuracy, epsilon so far against whom, and rounds that the budget allows."""
     spent, rounds_left = line.spent, line.rounds_left
-    parts = [f"accuracy {line.accuracy:.3f}"]
+    parts = [quality(line)]
     if spent is not None and spent.epsilon is not None:
         parts.append(f"epsilon {spent.epsilon:.2f} ({spent.threat_model})")
     if rounds_left is not None:

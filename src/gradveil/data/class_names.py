@@ -25,7 +25,8 @@ def number(labels: Sequence[str], name: str) -> tuple[Array, tuple[str, ...]]:
     if len(classes) > len(labels) // 2:
         raise BadInput(
             f"{name} has {len(classes)} different labels in {len(labels)} records: the target must be a class, "
-            "not a quantity or an identifier of each record"
+            "not a quantity or an identifier of each record (a schema, as `gradveil data schema` drafts it, predicts a "
+            "number too)"
         )
     index_of = {label: i for i, label in enumerate(classes)}
     return np.array([index_of[label] for label in labels], dtype=np.int32), classes

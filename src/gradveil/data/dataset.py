@@ -26,6 +26,8 @@ class Dataset:
     examples themselves. `schema` says how the rows of a table became features, where one was given; new rows are
     encoded by it. `fitted` is the schema that the private rows gave where none was given. `owners` is the number of the
     client that each training row belongs to, int32 [n], where the data say so; `client_names` names the clients.
+    `target_range` is (low, high) where a number is to be predicted: labels are float32, low is -1 and high is 1, and
+    the one class is the target's name.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Dataset:
     fitted: Schema | None = None
     owners: Array | None = None
     client_names: tuple[str, ...] = ()
+    target_range: tuple[float, float] | None = None
 
     @staticmethod
     def of(x: Any, y: Any = None, **options: Any) -> "Dataset":
@@ -57,7 +60,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         sizes = f"{len(self.train)} to train on, {len(self.test)} to test on"
-        return f"Dataset({self.name}: {sizes}, of shape {self.shape}, {len(self.classes)} classes)"
+        predicted = f"{len(self.classes)} classes" if self.target_range is None else f"the number {self.classes[0]}"
+        return f"Dataset({self.name}: {sizes}, of shape {self.shape}, {predicted})"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -73,6 +77,16 @@ class Dataset:
         """Return the test accuracy of always predicting the majority class of the training split."""
         counts = np.bincount(self.train.y, minlength=len(self.classes))
         return float(np.mean(self.test.y == np.argmax(counts)))
+
+    @property
+    def unit(self) -> float:
+        """What 1 in the labels is in the units of a number that is predicted."""
+        low, high = self.target_range or (-1.0, 1.0)
+        return (high - low) / 2
+
+    def mean_baseline(self) -> float:
+        """Return the RMSE on the test split of always predicting the mean of the training split."""
+        return self.unit * float(np.sqrt(np.mean(np.square(self.test.y - np.mean(self.train.y)))))
 
     def digest(self) -> str:
         """Return the SHA-256 over all splits and who owns which row, by which a run folder identifies its data."""

@@ -8,14 +8,16 @@ import numpy as np
 from gradveil.data import arrow_table
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.class_names import number
+from gradveil.data.held_out import validated
 from gradveil.data.natural_clients import SIZES, numbered, refuse_one
 from gradveil.data.records import UNCOVERED, Array
 from gradveil.data.schema_draft import drafted
-from gradveil.data.split import part, quarter
+from gradveil.data.split import part, quarter, quarter_by_place
 from gradveil.data.table_rows import rows_of
 from gradveil.data.table_schema import Schema
 from gradveil.data.user_npz import examples_of, joined, labels_of, notes_on
 from gradveil.errors import BadInput, quoted
+from gradveil.fields import MOST_REAL, scalar
 
 PREFIX = "memory:"
 """How the name of every dataset begins that is in memory and cannot be loaded by its name."""
@@ -34,23 +36,34 @@ def fields_of(
     clients: Any = None,
     classes: Sequence[str] | None = None,
     name: str = "data",
+    validation: float | None = None,
+    target_range: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     """Return the fields of the dataset of what is in memory.
 
     test: held-out records in the form of x, as (x, y) or, for frames with the target in them, as a frame; a quarter of
     x by default. schema: how the columns of a frame become features; a draft from its rows by default, with a caveat.
     clients: the client of each row, or the column of the frame that names it. classes: all classes, as a public fact.
+    validation: the fraction of the training rows that is held out to decide when to stop. target_range: (low, high) of
+    a number to predict, as a public fact: y holds numbers then, which are clipped to it.
     Guarantees: `caveats` says what was taken from the records; nothing, with `classes` and `test`, or a public schema.
     """
     if arrow_table.is_frame(x):
-        if classes is not None:
-            raise BadInput("classes: are those of the schema for a frame; leave them out")
-        return {"name": PREFIX + name} | _of_frame(x, y, test, schema, clients)
-    if schema is not None:
+        for option, value in (("classes", classes), ("target_range", target_range)):
+            if value is not None:
+                raise BadInput(f"{option}: is said by the schema for a frame; leave it out")
+        fields = _of_frame(x, y, test, schema, clients)
+    elif schema is not None:
         raise BadInput("schema: names columns, so x must be a frame of pandas, polars or pyarrow")
-    held = _pair(x, y, "x")
-    tested = None if test is None else _tested(test)
-    return {"name": PREFIX + name} | _of_arrays(held, tested, clients, classes)
+    else:
+        held, tested = _pair(x, y, "x"), None if test is None else _tested(test)
+        if target_range is None:
+            fields = _of_arrays(held, tested, clients, classes)
+        else:
+            fields = _of_numbers(held, tested, clients, target_range)
+    fraction = None if validation is None else scalar(float, validation, "validation")
+    moved = validated(fields["train"], fields["owners"], fields["client_names"], fraction)
+    return {"name": PREFIX + name} | fields | moved
 
 
 def _tested(test: Any) -> tuple[Array, Array]:
@@ -86,6 +99,42 @@ def _of_arrays(
         "owners": owners,
         "client_names": client_names,
     }
+
+
+def _of_numbers(
+    held: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, target_range: tuple[float, float]
+) -> dict[str, Any]:
+    """Return the fields of arrays whose labels are numbers; which are tested on depends on their places alone."""
+    low, high = (scalar(float, bound, "target_range") for bound in target_range)
+    if not -MOST_REAL <= low < high <= MOST_REAL:
+        raise BadInput(f"target_range = {quoted(target_range)}: finite numbers are expected, the first below the other")
+    x, y = examples_of(held[0], "memory"), _numbers(held[1], len(held[0]), low, high)
+    train, test = quarter_by_place(len(y)) if tested is None else (np.arange(len(y)), np.arange(0))
+    split, held_out = part(x, y, train), part(x, y, test)
+    if tested is not None:
+        values = _numbers(tested[1], len(tested[0]), low, high)
+        held_out = part(examples_of(tested[0], "test"), values, np.arange(len(values)))
+    owners, names = (None, ()) if clients is None else numbered(clients, len(y), train)
+    return {
+        "train": split,
+        "validation": None,
+        "test": held_out,
+        "classes": (_TARGET,),
+        "own": True,
+        "notes": notes_on(x),
+        "caveats": (*[SIZES] * (owners is not None),),
+        "owners": owners,
+        "client_names": names,
+        "target_range": (low, high),
+    }
+
+
+def _numbers(labels: Array, count: int, low: float, high: float) -> Array:
+    """Return labels as float32 with low at -1 and high at 1, clipped; BadInput if they are no finite numbers."""
+    if labels.dtype.kind not in "fiub" or labels.shape != (count,) or not np.isfinite(labels.astype(float)).all():
+        raise BadInput(f"y: a finite number for each of {count} examples is expected")
+    scaled: Array = ((np.clip(labels.astype(float), low, high) - low) / (high - low) * 2 - 1).astype(np.float32)
+    return scaled
 
 
 def _known(labels: list[str], classes: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:

@@ -3,13 +3,16 @@
 import difflib
 import importlib.util
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from gradveil.data import download, image_datasets, local_files, schema_data, tabular_datasets, user_data
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
+from gradveil.data.held_out import validated
 from gradveil.data.in_memory import PREFIX
 from gradveil.data.table_schema import Schema
 from gradveil.data.user_csv import Progress
@@ -46,6 +49,7 @@ def load(
     schema: Schema | None = None,
     client_column: str | None = None,
     test: str | None = None,
+    validation: float | None = None,
     progress: Progress = lambda share: None,
 ) -> Dataset:
     """Return a built-in dataset, or the user's own from a path.
@@ -54,8 +58,8 @@ def load(
     address and the package registry, in this order. `target` is the column to predict in a CSV file. `train_all`
     trains on MNIST's validation split too. `seed` draws "synthetic"; the splits of all others are fixed. `schema` says
     how the columns of a user's table become features, `client_column` which column names the client of each row, and
-    `test` is the path of a table to test on, which needs a schema. `progress` is called with the fraction of a table
-    that is read.
+    `test` is the path of a table to test on, which needs a schema. `validation` is the fraction of the training rows
+    that is held out to decide when to stop. `progress` is called with the fraction of a table that is read.
 
     Guarantees: no built-in content is used whose digest is not the published one.
 
@@ -68,7 +72,8 @@ def load(
     if _is_path(name):
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split, not {name}")
-        return _own(Path(os.path.expanduser(name)), target, schema, client_column, test, progress)
+        found = _own(Path(os.path.expanduser(name)), target, schema, client_column, test, progress)
+        return _validated(found, validation)
     source = named(name)
     if target is not None:
         raise BadInput(f"--target is only for CSV files; {name} is a built-in dataset, so leave it out")
@@ -77,6 +82,17 @@ def load(
             raise BadInput(f"{option}: is only for tables of your own; {name} is a built-in dataset, so leave it out")
     if train_all and name != "mnist":
         raise BadInput(f"train_all: only mnist has a validation split, not {name}")
+    contents = partial(_contents, source, data_dir, allow_download)
+    return _validated(_built_in(name, contents, seed, train_all), validation)
+
+
+def _validated(dataset: Dataset, fraction: float | None) -> Dataset:
+    if fraction is not None and dataset.validation is not None:
+        raise BadInput(f"validation = {fraction}: {dataset.name} has a validation split of its own; leave it out")
+    return replace(dataset, **validated(dataset.train, dataset.owners, dataset.client_names, fraction))
+
+
+def _built_in(name: str, contents: Callable[[], Any], seed: int, train_all: bool) -> Dataset:
     match name:
         case "cancer":
             return tabular_datasets.cancer()
@@ -85,15 +101,15 @@ def load(
         case "synthetic":
             return tabular_datasets.synthetic(seed)
         case "adult":
-            return tabular_datasets.adult(*_contents(source, data_dir, allow_download))
+            return tabular_datasets.adult(*contents())
         case "mnist":
-            return image_datasets.mnist(_contents(source, data_dir, allow_download), train_all=train_all)
+            return image_datasets.mnist(contents(), train_all=train_all)
         case "fashion-mnist":
-            return image_datasets.fashion_mnist(_contents(source, data_dir, allow_download))
+            return image_datasets.fashion_mnist(contents())
         case "cifar10":
-            return image_datasets.cifar10(_contents(source, data_dir, allow_download))
+            return image_datasets.cifar10(contents())
         case _:
-            return image_datasets.lfw(_contents(source, data_dir, allow_download))
+            return image_datasets.lfw(contents())
 
 
 def _own(

@@ -36,6 +36,6 @@ def quarter_by_place(n: int) -> tuple[Array, Array]:
 
 
 def part(x: Array, labels: Array, records: Array) -> Split:
-    """Return the records as a split; x stays uint8 or becomes float32, labels become int32."""
-    chosen = x[records]
-    return Split(chosen if chosen.dtype == np.uint8 else chosen.astype(np.float32), labels[records].astype(np.int32))
+    """Return the records as a split; x stays uint8 or becomes float32, labels become int32, or float32 if fractions."""
+    chosen, kind = x[records], np.float32 if labels.dtype.kind == "f" else np.int32
+    return Split(chosen if chosen.dtype == np.uint8 else chosen.astype(np.float32), labels[records].astype(kind))

@@ -34,8 +34,7 @@ def rows_of(
     Guarantees: what becomes of a row depends on that row, its place and the number of rows, so with a public schema
     `caveats` is empty.
     """
-    if isinstance(schema.target, NumberTarget):
-        raise BadInput(f"schema: its target {schema.target.name!r} is a number, and only classes can be trained so far")
+    target = schema.target
     x, y, known = _encoded(without(table, _unused(schema, client_column)), schema, progress)
     places = (np.arange(len(y)), None) if test is not None else quarter_by_place(len(y))
     train = places[0][known[places[0]]]
@@ -53,7 +52,8 @@ def rows_of(
         "train": _part(x, y, train),
         "validation": None,
         "test": held_out,
-        "classes": schema.classes,
+        "classes": schema.classes or (target.name,),
+        "target_range": (target.low, target.high) if isinstance(target, NumberTarget) else None,
         "own": True,
         "notes": (SCHEMA_NOTE, *[dropped] * (left_out > 0)),
         "features": spans(schema),

@@ -1,9 +1,11 @@
-"""Batches of clients that hold different numbers of examples: drawn at one rate, and computed in few compiled sizes.
+"""Batches of clients that hold different numbers of examples: drawn at their rates, computed in few compiled sizes.
 
-Every client draws at the rate q = B / max_i |D_i|, so a record is sampled as often wherever it is; a batch of client i
-has q |D_i| examples on average, by which its sum is divided.
+Unless they are given, all rates are q = B / max_i |D_i|, so that a record is sampled as often wherever it is. A batch
+of client i has q_i |D_i| examples on average, by which its sum is divided.
 """
 
+from collections import Counter
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,10 +14,11 @@ import numpy as np
 from scipy.special import bdtr
 
 from gradveil.data.sampling import BatchIndices, Poisson, Sampling, Whole
-from gradveil.errors import BadInput
+from gradveil.errors import BadInput, quoted
 from gradveil.tree import Array
 
 Host = np.ndarray[Any, Any]
+LEAST_WEIGHT = 1e-6
 MOST_RUNGS = 8
 """The most batch sizes that are compiled."""
 SMALLEST_GAIN = 0.02
@@ -25,7 +28,7 @@ SMALLEST_GAIN = 0.02
 class Own(NamedTuple):
     """What one client's batches depend on, or [N] of each for all clients.
 
-    size: |D_i|. expected: q |D_i|. coin: the largest of 2^32 draws with which an example joins. most: the most
+    size: |D_i|. expected: q_i |D_i|. coin: the largest of 2^32 draws with which an example joins. most: the most
     examples of a batch; more are dropped, with probability below `sampling.OVERFLOW`.
     """
 
@@ -35,35 +38,67 @@ class Own(NamedTuple):
     most: Any
 
 
-def check(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> None:
+def check(sampling: Sampling, sizes: tuple[int, ...], batch: int, rates: tuple[float, ...] | None = None) -> None:
     """Refuse a sampling whose batches are not defined, or not accounted, for clients of different sizes."""
     if not isinstance(sampling, Poisson | Whole):
         raise BadInput(f"sampling = {sampling.name}: clients of different sizes need poisson or whole batches")
-    if isinstance(sampling, Poisson) and int(batch / max(sizes) * 2**32) < 1:
+    if rates is not None:
+        _check_rates(sampling, sizes, rates)
+    elif isinstance(sampling, Poisson) and int(batch / max(sizes) * 2**32) < 1:
         raise BadInput(f"batch = {batch}: is too small a part of {max(sizes)} examples to be drawn")
 
 
-def owns(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> Own:
+def _check_rates(sampling: Sampling, sizes: tuple[int, ...], rates: tuple[float, ...]) -> None:
+    if isinstance(sampling, Whole):
+        raise BadInput("client_rates: whole batches hold every record; use sampling = poisson")
+    if len(rates) != len(sizes):
+        raise BadInput(f"client_rates: {len(sizes)} are expected, one for each client, not {len(rates)}")
+    for rate in rates:
+        if not 2**-32 <= rate <= 1:
+            raise BadInput(f"client_rates = {rate}: must be above 0 and at most 1")
+
+
+def check_weights(given: tuple[float, ...], clients: int) -> None:
+    """Refuse weights that are not one for each client, or so small or large that a mean over them is none."""
+    if len(given) != clients or not all(LEAST_WEIGHT <= one <= 1 / LEAST_WEIGHT for one in given):
+        raise BadInput(
+            f"client_weights = {quoted(given)}: one for each of the {clients} clients is expected, between "
+            f"{LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}"
+        )
+
+
+def rates_of(
+    sampling: Sampling, sizes: tuple[int, ...], batch: int, rates: tuple[float, ...] | None = None
+) -> tuple[float, ...]:
+    """Return the rate at which each client draws its records."""
+    if isinstance(sampling, Whole):
+        return (1.0,) * len(sizes)
+    return (batch / max(sizes),) * len(sizes) if rates is None else rates
+
+
+def owns(sampling: Sampling, sizes: tuple[int, ...], batch: int, rates: tuple[float, ...] | None = None) -> Own:
     """Return what the batches of every client depend on, each [N]."""
-    rate = _rate(sampling, sizes, batch)
-    coin = min(int(rate * 2**32), 2**32) - 1  # rounded down: a guarantee counts on the rate
+    drawn = rates_of(sampling, sizes, batch, rates)
+    coins = [min(int(rate * 2**32), 2**32) - 1 for rate in drawn]  # rounded down: a guarantee counts on the rate
     held = np.asarray(sizes, np.int32)
-    most = {size: most_of(size, rate) for size in set(sizes)}
+    most = {pair: most_of(*pair) for pair in set(zip(sizes, drawn, strict=True))}
     return Own(
         held,
-        (rate * held).astype(np.float32),
-        np.full(len(held), coin, np.uint32),
-        np.array([most[size] for size in sizes], np.int32),
+        (np.asarray(drawn) * held).astype(np.float32),
+        np.asarray(coins, np.uint32),
+        np.array([most[pair] for pair in zip(sizes, drawn, strict=True)], np.int32),
     )
 
 
-def rungs(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> tuple[int, ...]:
+def rungs(
+    sampling: Sampling, sizes: tuple[int, ...], batch: int, rates: tuple[float, ...] | None = None
+) -> tuple[int, ...]:
     """Return the batch sizes to compile for, ascending: a batch is computed in the smallest that holds it.
 
     From the largest batch on, the size is added that saves most slots, by how often clients of these sizes draw batches
     of each length, until another one saves less than 2 %.
     """
-    share, last = _at_most(sampling, sizes, batch)
+    share, last = _at_most(sizes, rates_of(sampling, sizes, batch, rates))
     chosen = [0, last]
     while len(chosen) <= MOST_RUNGS:
         ends = np.array(sorted(chosen))
@@ -79,28 +114,36 @@ def rungs(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> tuple[int, 
     return tuple(sorted(chosen)[1:])
 
 
-def pick(sampling: Sampling, key: Array, room: int, slots: int, own: Own) -> BatchIndices:
-    """Choose positions 0..own.size-1 for one step, in `slots` slots; room: the examples of the largest client."""
+def rooms(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of coins to compile for, ascending: a client flips the fewest that are enough for its rows."""
+    return rungs(Whole(), sizes, max(sizes))
+
+
+def pick(sampling: Sampling, key: Array, rooms: tuple[int, ...], slots: int, own: Own) -> BatchIndices:
+    """Choose positions 0..own.size-1 for one step, in `slots` slots."""
     if isinstance(sampling, Whole):
         places = jnp.arange(slots)
         return BatchIndices(jnp.where(places < own.size, places, 0), own.size)
+    ways = [partial(_drawn, key, room, slots, own) for room in rooms]
+    drawn: BatchIndices = jax.lax.switch(jnp.searchsorted(jnp.asarray(rooms), own.size), ways)
+    return drawn
+
+
+def _drawn(key: Array, room: int, slots: int, own: Own) -> BatchIndices:
     joins = (jax.random.bits(key, (room,), jnp.uint32) <= own.coin) & (jnp.arange(room) < own.size)
-    positions = jnp.nonzero(joins, size=slots, fill_value=0)[0]
-    return BatchIndices(positions, jnp.minimum(jnp.sum(joins), own.most))
+    positions = jnp.nonzero(joins, size=min(room, slots), fill_value=0)[0]
+    return BatchIndices(jnp.pad(positions, (0, max(0, slots - room))), jnp.minimum(jnp.sum(joins), own.most))
 
 
-def weights(sizes: tuple[int, ...]) -> Host:
-    """Return what each client's update counts for in the mean over a cohort, float32 [N]: |D_i| over the mean size.
+def weights(sizes: tuple[int, ...], given: tuple[float, ...] | None = None) -> Host:
+    """Return what each client's update counts for in the mean over a cohort, float32 [N]: 1 on average.
 
-    The mean is over all clients, so that neither the weight nor the divisor reveals who else is in a cohort.
+    given: weights up to a factor; by default the sizes |D_i|. The mean is over all clients, so that neither the weight
+    nor the divisor reveals who else is in a cohort.
     """
-    held = np.asarray(sizes, np.float64)
+    held = np.asarray(sizes if given is None else given, np.float64)
     shares: Host = (held / held.mean()).astype(np.float32)
     return shares
-
-
-def _rate(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> float:
-    return 1.0 if isinstance(sampling, Whole) else batch / max(sizes)
 
 
 def most_of(size: int, rate: float) -> int:
@@ -108,14 +151,13 @@ def most_of(size: int, rate: float) -> int:
     return size if rate >= 1 else Poisson().capacities(size, rate * size)[-1]
 
 
-def _at_most(sampling: Sampling, sizes: tuple[int, ...], batch: int) -> tuple[Host, int]:
+def _at_most(sizes: tuple[int, ...], rates: tuple[float, ...]) -> tuple[Host, int]:
     """Return the share of batches that hold at most k examples, k = 0..last, over all clients, and the last."""
-    rate = _rate(sampling, sizes, batch)
-    held, counts = np.unique(sizes, return_counts=True)
-    last = max(most_of(int(size), rate) for size in held)
+    clients = Counter(zip(sizes, rates, strict=True))
+    last = max(most_of(*client) for client in clients)
     lengths = np.arange(last + 1)
     share = np.zeros(last + 1)
-    for size, count in zip(held.tolist(), counts.tolist(), strict=True):
+    for (size, rate), count in clients.items():
         chance = (lengths >= size).astype(float) if rate >= 1 else bdtr(np.minimum(lengths, size), size, rate)
         share += count * np.where(lengths >= size, 1.0, chance)
     return share / len(sizes), last

@@ -1,5 +1,6 @@
 """One client of Algorithm 1, as pure functions: engines run it alone or mapped over a cohort."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -67,8 +68,11 @@ def train(spec: ClientSpec, task: RoundTask, data: ClientData) -> Report:
 def prepare(spec: ClientSpec, task: RoundTask, data: ClientData) -> Report:
     """Send the noised mean of the vectors of a preparation, over all examples of the client."""
     index = jnp.asarray(0)
-    batch = _Batch(spec.batch, index, batch_indices(spec, task, data, index), _noise_key(task, data, index))
-    crossing = _cross_sum(spec, task, data, task.params, batch)
+    key, indices = _noise_key(task, data, index), batch_indices(spec, task, data, index)
+    batches = [_Batch(slots, index, indices, key) for slots in spec.capacities]
+    crossing: Crossing = _in_smallest(
+        spec, indices, [partial(_cross_sum, spec, task, data, task.params, batch) for batch in batches]
+    )
     return Report(crossing.used, crossing.statistics, crossing.metrics)
 
 
@@ -81,12 +85,18 @@ def begin(spec: ClientSpec, task: RoundTask) -> Progress:
 def step(spec: ClientSpec, task: RoundTask, data: ClientData, before: Progress, index: Array) -> Progress:
     """Do local step `index`: pick a batch, let its gradients cross the example surface, descend."""
     key, indices = _noise_key(task, data, index), batch_indices(spec, task, data, index)
-    capacities = spec.capacities
-    moves = [partial(_descend, spec, task, data, before, _Batch(n, index, indices, key)) for n in capacities]
-    if len(moves) == 1:
-        return moves[0]()
-    after: Progress = jax.lax.switch(jnp.searchsorted(jnp.asarray(capacities), indices.real), moves)
+    batches = [_Batch(slots, index, indices, key) for slots in spec.capacities]
+    after: Progress = _in_smallest(
+        spec, indices, [partial(_descend, spec, task, data, before, batch) for batch in batches]
+    )
     return after
+
+
+def _in_smallest(spec: ClientSpec, indices: BatchIndices, ways: list[Callable[[], Any]]) -> Any:
+    """Do what is compiled for the smallest of the spec's capacities that holds the batch; one way for each."""
+    if len(ways) == 1:
+        return ways[0]()
+    return jax.lax.switch(jnp.searchsorted(jnp.asarray(spec.capacities), indices.real), ways)
 
 
 def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress) -> Report:
@@ -106,7 +116,7 @@ def batch_indices(spec: ClientSpec, task: RoundTask, data: ClientData, index: Ar
     """Draw the batch of local step `index`."""
     key = keys.named(_client_key(task, data), "batch", index // spec.sampling.period(spec.size, spec.batch))
     if data.own is not None:
-        return unequal.pick(spec.sampling, key, spec.size, spec.rungs[-1], data.own)
+        return unequal.pick(spec.sampling, key, spec.rooms, spec.rungs[-1], data.own)
     return spec.sampling.pick(key, index, spec.size, spec.batch)
 
 

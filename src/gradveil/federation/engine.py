@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gradveil.data.dataset import Dataset
-from gradveil.data.partition import copies
+from gradveil.data.partition import Iid, copies
 from gradveil.data.unequal import Own, owns
 from gradveil.errors import BadInput
 from gradveil.federation.footprint import refuse_beyond_memory
@@ -47,11 +47,22 @@ class Population:
                 f"client_size = {plan.client_size}: {dataset.name} has only {len(dataset.train)} training examples"
             )
         refuse_beyond_memory(plan, dataset)
+        _refuse_by_class(plan, dataset)
         if plan.client_sizes:
             return _named(plan, dataset)
         random = np.random.default_rng([plan.seed, _PARTITION])
         shards = plan.partition.shards(dataset.train.y, plan.clients, plan.client_size, random)
         return Population(dataset.train.x, dataset.train.y, shards, copies(shards, len(dataset.train)))
+
+
+def _refuse_by_class(plan: Plan, dataset: Dataset) -> None:
+    """Refuse what is about classes where a number is to be predicted."""
+    if dataset.target_range is None:
+        return
+    if not isinstance(plan.partition, Iid):
+        raise BadInput("partition: deals records by their class, and a number is predicted here; use iid")
+    if plan.target_accuracy is not None:
+        raise BadInput("target_accuracy: a number is predicted here, which has an RMSE and no accuracy; leave it out")
 
 
 def _named(plan: Plan, dataset: Dataset) -> Population:
@@ -63,7 +74,7 @@ def _named(plan: Plan, dataset: Dataset) -> Population:
     order = np.argsort(owners, kind="stable").astype(np.int32)
     for shard, rows in zip(shards, np.split(order, np.cumsum(plan.sizes)[:-1]), strict=True):
         shard[: len(rows)] = rows
-    own = owns(plan.sampling, plan.sizes, plan.batch)
+    own = owns(plan.sampling, plan.sizes, plan.batch, plan.client_rates)
     return Population(dataset.train.x, dataset.train.y, shards, 1, own)
 
 

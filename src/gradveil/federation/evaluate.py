@@ -1,5 +1,6 @@
 """How good a model is, with its interval, and how large its gradients are."""
 
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.stats import beta
 
 from gradveil.data.dataset import Split, readable
-from gradveil.models.gradients import per_example_gradients
+from gradveil.models.gradients import is_number, per_example_gradients
 from gradveil.models.networks import Model
 from gradveil.models.regression import SoftmaxRegression
 from gradveil.tree import Array, Tree, layer_norms
@@ -19,14 +20,17 @@ BLOCK = 10  # examples at once: what a CNN keeps of them fits into a core's cach
 
 
 class Score(NamedTuple):
-    """Accuracy and mean cross-entropy on n examples."""
+    """Accuracy and mean loss on n examples; where numbers are predicted, in place of the accuracy the RMSE."""
 
-    accuracy: float
+    accuracy: float | None
     loss: float
     n: int
+    rmse: float | None = None
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = 0.95) -> tuple[float, float] | None:
         """Return the Clopper-Pearson interval of the accuracy: exact for n independent examples."""
+        if self.accuracy is None:
+            return None
         right, tail = round(self.accuracy * self.n), (1 - level) / 2
         low = float(beta.ppf(tail, right, self.n - right + 1)) if right else 0.0
         high = float(beta.ppf(1 - tail, right + 1, self.n - right)) if right < self.n else 1.0
@@ -43,14 +47,16 @@ def score(model: Model, params: Tree, split: Split) -> Score:
     starts = range(0, len(split), CHUNK)
     parts = [_score_chunk(model, copies[i % len(devices)], *_chunk(split, start)) for i, start in enumerate(starts)]
     right, total = (sum(float(part[i]) for part in parts) for i in (0, 1))
+    if is_number(split.y):
+        return Score(None, total / len(split), len(split), math.sqrt(total / len(split)))
     return Score(right / len(split), total / len(split), len(split))
 
 
 def _chunk(split: Split, start: int) -> tuple[Any, Any]:
-    """Return CHUNK examples and labels, filled up with examples of label -1."""
+    """Return CHUNK examples and labels, filled up with examples of label -1, or NaN among numbers."""
     x, y = split.x[start : start + CHUNK], split.y[start : start + CHUNK]
-    missing = CHUNK - len(y)
-    return np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), np.pad(y, (0, missing), constant_values=-1)
+    missing, blank = CHUNK - len(y), math.nan if is_number(y) else -1
+    return np.pad(x, [(0, missing)] + [(0, 0)] * (x.ndim - 1)), np.pad(y, (0, missing), constant_values=blank)
 
 
 def logits(model: Model, params: Tree, x: Any) -> Any:
@@ -76,8 +82,10 @@ def _logits(model: Model, params: Tree, x: Array) -> Array:
 
 @partial(jax.jit, static_argnums=0)
 def _score_chunk(model: Model, params: Tree, x: Array, y: Array) -> tuple[Array, Array]:
-    real = y >= 0
     logits = _logits(model, params, x)
+    if is_number(y):
+        return jnp.zeros(()), jnp.nansum(jnp.square(logits[:, -1] - y))
+    real = y >= 0
     losses = jax.nn.logsumexp(logits, axis=1) - jnp.take_along_axis(logits, jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
     return jnp.sum((jnp.argmax(logits, axis=1) == y) & real), jnp.sum(losses * real)
 

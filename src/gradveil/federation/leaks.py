@@ -105,7 +105,19 @@ def read(plan: Plan, population: Population, state: State, roots: Keys, number: 
     else:
         params, gradient, rows, slots = _at_update(spec, task, data, tap)
     std = noise(plan, int(task.t), tap, trained(plan.model, params), state.clip_state, step)
-    return Read(params, state.clip_state, gradient, std, rows, slots)
+    factor = _public_factor(plan, data, tap)
+    return Read(params, state.clip_state, jax.tree.map(lambda g: factor * g, gradient), std, rows, slots)
+
+
+def _public_factor(plan: Plan, data: ClientData, tap: Tap) -> float:
+    """Return what turns a reading of a client into one whose sums were divided by B, as adversaries reckon with.
+
+    Clients of different sizes divide by a number of their own, which is public. Of several steps this is right to first
+    order; an update that was clipped as a whole is left as it is.
+    """
+    as_summed = tap.surface is Surface.EXAMPLE and (tap.single or tap.view != "released")
+    clipped = plan.method.acts(Surface.UPDATE) or plan.method.acts(Surface.SERVER)
+    return 1.0 if data.own is None or as_summed or clipped else float(data.own.expected) / plan.batch
 
 
 def round_key(state: State, roots: Keys) -> Key:

@@ -92,7 +92,9 @@ def releases(
         trusted=(*own_parts(method), *_own_sampling(plan)),
         honest=_honest(plan, cohort),
         # AdaClip learns from the square of every client's update, which their sum does not show; of others who knows.
-        sum_only=isinstance(plan.method.clip, Unclipped | PerLayer | Flat | OwnNorm | Quantile | Slack),
+        # Weights of their own leave the noise of clients on their sum in other parts than is accounted there.
+        sum_only=isinstance(plan.method.clip, Unclipped | PerLayer | Flat | OwnNorm | Quantile | Slack)
+        and plan.client_weights is None,
         stage="gradient" if stage is None else stage.name,
         numbers=numbers[min(t, len(numbers) - 1)],
     )
@@ -111,16 +113,38 @@ def _own_sampling(plan: Plan) -> tuple[str, ...]:
     return (type(plan.sampling).__qualname__,) if is_own(plan.sampling) else ()
 
 
-def of_size(plan: Plan, released: tuple[Release, ...], size: int) -> tuple[Release, ...]:
-    """Return releases as those of a client of this size, where clients of a plan hold different numbers of examples.
-
-    All draw at one rate, so only how many examples a batch has on average and at most depends on the size.
-    """
-    rate = plan.batch / plan.client_size
+def of_client(plan: Plan, released: tuple[Release, ...], held: tuple[int, float]) -> tuple[Release, ...]:
+    """Return releases as those of a client that holds so many examples and draws them at this rate."""
+    size, rate = held
     if plan.method.surface is not Surface.EXAMPLE:
         return released
-    held = {"client_size": size, "capacity": unequal.most_of(size, rate), "expected": rate * size}
-    return tuple(replace(release, **held) for release in released)  # type: ignore[arg-type]
+    own = {
+        "client_size": size,
+        "capacity": unequal.most_of(size, rate),
+        "expected": rate * size,
+        "example_rate": rate,
+    }
+    return tuple(replace(release, **own) for release in released)  # type: ignore[arg-type]
+
+
+MOST_KINDS = 16
+"""Kinds of clients that are accounted one by one for the guarantee of a run."""
+
+
+def worst_kinds(plan: Plan) -> tuple[tuple[int, float], ...]:
+    """Return (examples, rate) of the clients of which one is the worst, by descending rate.
+
+    An epsilon grows with both, so a client beside one that has no less of either is left out. Of more than MOST_KINDS,
+    neighbors are taken together as one that has the most examples and the highest rate among them, which is no better.
+    """
+    front: list[tuple[int, float]] = []
+    for size, rate in sorted(set(zip(plan.sizes, plan.rates, strict=True)), key=lambda kind: (-kind[1], -kind[0])):
+        if not front or size > front[-1][0]:
+            front.append((size, rate))
+    groups = [front[i * len(front) // MOST_KINDS : (i + 1) * len(front) // MOST_KINDS] for i in range(MOST_KINDS)]
+    if len(front) <= MOST_KINDS:
+        return tuple(front)
+    return tuple((max(size for size, _ in group), max(rate for _, rate in group)) for group in groups)
 
 
 def releases_of_trials(plan: Plan, layers: int, copies: int) -> tuple[Release, ...]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil.data.sampling import Sampling
-from gradveil.data.unequal import rungs
+from gradveil.data.unequal import rooms, rungs
 from gradveil.federation.plan import Plan
 from gradveil.models.networks import Model
 from gradveil.models.preparation import Preparation
@@ -20,8 +20,8 @@ from gradveil.tree import Array, Tree
 class ClientSpec:
     """The part of a plan that decides a client's compiled program. Hashable; numbers come in the RoundTask.
 
-    honest: H, among whom shared noise is split. stage: the preparation that the round is, None for gradients. rungs:
-    the batch sizes to compile for where clients hold different numbers of examples, the most of which is `size`.
+    honest: H, among whom shared noise is split. stage: the preparation that the round is, None for gradients. rungs,
+    rooms: the sizes of batches and clients to compile for where clients hold different numbers of examples.
     """
 
     model: Model
@@ -34,6 +34,7 @@ class ClientSpec:
     honest: int
     stage: Preparation | None = None
     rungs: tuple[int, ...] = ()
+    rooms: tuple[int, ...] = ()
 
     @property
     def capacities(self) -> tuple[int, ...]:
@@ -55,7 +56,8 @@ class ClientSpec:
             plan.cohort,
             plan.honest,
             plan.stage(at),
-            rungs(plan.sampling, plan.sizes, plan.batch) if plan.client_sizes else (),
+            rungs(plan.sampling, plan.sizes, plan.batch, plan.client_rates) if plan.client_sizes else (),
+            rooms(plan.sizes) if plan.client_sizes else (),
         )
 
     def method(self, task: "RoundTask") -> TracedMethod:

@@ -37,7 +37,7 @@ MOST_STEPS = 10**11
 """Local steps of all clients and rounds: more than a day of work at a million per second, beyond any machine."""
 
 
-LOADED_BY = ("target", "train_all", "schema", "client_column", "test")
+LOADED_BY = ("target", "train_all", "schema", "client_column", "test", "validation")
 """Fields of a plan that say how its data are loaded, as `gradveil.data.sources.load` calls them."""
 LEAST_DELTA = 1e-100
 LARGEST_DELTA = 0.01
@@ -71,11 +71,13 @@ class Plan:
 
     clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `schema` says how the
     columns of a user's table become features, `client_column` which of them names the client of each row, and `test` is
-    a file of rows to test on. `client_sizes` are the examples of each client where these differ: client_size is then
-    the largest, every client draws at the rate batch / client_size, and updates are weighed by size. `client_names` are
-    theirs where nodes hold them, and not the data of this machine. `train_all` adds MNIST's validation images to the
-    training split. Training stops after T rounds, or earlier at `target_accuracy`, or
-    before the round whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
+    a file of rows to test on; `validation` is the fraction of the training rows that is held out to stop by.
+    `client_sizes` are the examples of each client where these differ: client_size is then the largest, every client
+    draws at the rate batch / client_size, or at its own of `client_rates`, and updates are weighed by size, or by
+    `client_weights`. `client_names` are theirs where nodes hold them, and not the data of this machine. `train_all`
+    adds MNIST's validation images to the training split. Training stops after T rounds, or earlier at
+    `target_accuracy`, or before the round whose release would spend more than `max_epsilon` by `accountant` against
+    `threat_model`.
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
     repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
     model reads in place of the examples. `tuned` says where the settings were found, and what that has cost.
@@ -95,8 +97,11 @@ class Plan:
     schema: Schema | None = None
     client_column: str | None = None
     test: str | None = None
+    validation: float | None = None
     client_sizes: tuple[int, ...] | None = None
     client_names: tuple[str, ...] | None = None
+    client_rates: tuple[float, ...] | None = None
+    client_weights: tuple[float, ...] | None = None
     train_all: bool = False
     model: Model = field(default=Cnn(), metadata={"kinds": MODELS})
     partition: Partition = field(default=TwoShards(), metadata={"kinds": PARTITIONS})
@@ -132,8 +137,7 @@ class Plan:
         self._check_share()
         self._check_preparation()
         self._check_tuned()
-        if self.client_sizes is not None:
-            self._check_sizes()
+        self._check_sizes()
         if self.secure_sum is not None:
             self._check_secure_sum(self.secure_sum)
         if self.client_names is not None:
@@ -203,14 +207,19 @@ class Plan:
     def _check_sizes(self) -> None:
         """Refuse clients of different sizes where sums over them, or what a clip learns, are not defined."""
         sizes = self.sizes
+        if self.client_sizes is None:
+            if self.client_rates is not None or self.client_weights is not None:
+                raise BadInput("client_rates, client_weights: are for clients that the data name, with client_sizes")
+            return
         if len(sizes) != self.clients or max(sizes) != self.client_size or min(sizes) < 1:
             raise BadInput(
                 f"client_sizes = {quoted(sizes)}: one for each of the {self.clients} clients is expected, at least 1, "
                 f"the largest {self.client_size}"
             )
-        unequal.check(self.sampling, sizes, self.batch)
-        if self.preparation or not isinstance(self.method.clip, Unclipped | PerLayer | Flat | OwnNorm):
-            raise BadInput("client_sizes: the preparation of a model, and a clip that learns, need clients of one size")
+        unequal.check(self.sampling, sizes, self.batch, self.client_rates)
+        self._check_weights()
+        if not isinstance(self.method.clip, Unclipped | PerLayer | Flat | OwnNorm):
+            raise BadInput("client_sizes: a clip that learns needs clients of one size")
         if self.method.draw is not Draw.SUM and not self.method.noise.silent:
             raise BadInput(f"draw = {self.method.draw.value}: clients of different sizes need draw = sum")
 
@@ -238,6 +247,14 @@ class Plan:
                 "beside client_sizes"
             )
 
+    def _check_weights(self) -> None:
+        """Refuse weights that would change how far a unit moves a noised sum."""
+        if self.client_weights is None:
+            return
+        unequal.check_weights(self.client_weights, self.clients)
+        if self.method.acts(Surface.UPDATE) or self.method.acts(Surface.SERVER) or self.method.share:
+            raise BadInput(f"client_weights: the noise of {self.method.name} is made for clients that count alike")
+
     def _check_tuned(self) -> None:
         """Refuse to count trials beside releases of another kind: theirs were noised sums over whole clients."""
         if self.tuned is None or not self.tuned.trials:
@@ -253,6 +270,13 @@ class Plan:
     def sizes(self) -> tuple[int, ...]:
         """Examples of each client."""
         return (self.client_size,) * self.clients if self.client_sizes is None else self.client_sizes
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The rate at which each client draws its records."""
+        if self.client_sizes is None:
+            return (self.batch / self.client_size,) * self.clients
+        return unequal.rates_of(self.sampling, self.client_sizes, self.batch, self.client_rates)
 
     @property
     def loading(self) -> dict[str, Any]:

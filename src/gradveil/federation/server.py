@@ -109,11 +109,19 @@ def _prepared(plan: Plan, spec: ClientSpec, state: State, mean: Tree, noise_std:
     if spec.stage is None:
         return state.params
     own = float(plan.sigmas()[state.round, 0]) / (math.sqrt(plan.honest) if plan.method.share else 1.0)
-    drawn = own / (plan.batch * math.sqrt(max(spec.cohort, 1)))
+    drawn = own * _noise_factor(plan) / math.sqrt(max(spec.cohort, 1))
     known = drawn if noise_std is None else noise_std
     value = jnp.asarray(spec.stage.value(np.asarray(mean), known), jnp.float32)
     at = plan.preparation.index(spec.stage)
     return (*state.params[:at], value, *state.params[at + 1 :])
+
+
+def _noise_factor(plan: Plan) -> float:
+    """Return the noise of one client on the mean over the cohort, over that on its own sum: the root mean square."""
+    if not plan.client_sizes:
+        return 1 / plan.batch
+    shares = unequal.weights(plan.sizes, plan.client_weights) / np.asarray(plan.sizes)
+    return float(np.sqrt(np.mean(np.square(shares))))
 
 
 def _spec(plan: Plan, arrived: int, t: int) -> ClientSpec:
@@ -121,11 +129,16 @@ def _spec(plan: Plan, arrived: int, t: int) -> ClientSpec:
     return replace(spec, cohort=arrived) if plan.cohort_sampling is CohortSampling.FIXED and arrived else spec
 
 
-def _weights(plan: Plan, clients: np.ndarray[Any, Any]) -> Array | None:
+def client_weights(plan: Plan) -> np.ndarray[Any, Any] | None:
     """Return the weights of clients of different sizes; none where the unit is a client, each of which counts alike."""
     if not plan.client_sizes or plan.method.acts(Surface.UPDATE) or plan.method.acts(Surface.SERVER):
         return None
-    return jnp.asarray(unequal.weights(plan.sizes)[clients])
+    return unequal.weights(plan.sizes, plan.client_weights)
+
+
+def _weights(plan: Plan, clients: np.ndarray[Any, Any]) -> Array | None:
+    weights = client_weights(plan)
+    return None if weights is None else jnp.asarray(weights[clients])
 
 
 @partial(jax.jit, static_argnums=0)

@@ -30,12 +30,14 @@ def refuse_unless_fixed(plan: Plan) -> None:
         raise BadInput(
             "view = 'aggregate': needs cohorts and batches of a fixed size, not "
             f"{plan.cohort_sampling.value} cohorts of {plan.sampling.name} batches"
+            f"{' of clients of different sizes' if plan.client_sizes else ''}"
         )
 
 
 def shows_sums(plan: Plan) -> bool:
     """Whether the sum over a cohort is always over as many clients and examples."""
-    return plan.cohort_sampling is CohortSampling.FIXED and plan.sampling.fixed_size
+    fixed = plan.cohort_sampling is CohortSampling.FIXED and plan.sampling.fixed_size
+    return fixed and not plan.client_sizes
 
 
 def read_sum(plan: Plan, population: Population, state: State, key: Key, cohort: Host) -> Read:

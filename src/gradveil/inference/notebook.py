@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from gradveil.runs.run_records import RoundLine, RunResult
+from gradveil.runs.run_records import RoundLine, RunResult, quality
 
 _WIDTH, _HEIGHT = 240, 48
 
@@ -14,8 +14,11 @@ def sentence(result: RunResult) -> str:
 
 
 def _accuracy(result: RunResult) -> str:
+    after = f"after {result.rounds} rounds"
+    if result.accuracy_interval is None:
+        return f"{quality(result)} ({result.mean_baseline:.4g} for the mean) {after}"
     low, high = result.accuracy_interval
-    return f"accuracy {result.accuracy:.3f} ({low:.3f} to {high:.3f}) after {result.rounds} rounds"
+    return f"{quality(result)} ({low:.3f} to {high:.3f}) {after}"
 
 
 def _guarantee(result: RunResult) -> str:
@@ -31,8 +34,14 @@ def html(result: RunResult, history: Sequence[RoundLine]) -> str:
     first = f'<div style="opacity:.7">{escape(caveats[0])}</div>' if caveats else ""
     return (
         f"<div><b>{escape(result.method)}</b> on {escape(result.dataset)}<br>{escape(_accuracy(result))}"
-        f"<br>{escape(_guarantee(result))}{curve([line.accuracy for line in history])}{first}</div>"
+        f"<br>{escape(_guarantee(result))}{curve(_shares(history))}{first}</div>"
     )
+
+
+def _shares(history: Sequence[RoundLine]) -> list[float]:
+    """Return the accuracies; of a number that is predicted, 1 less the RMSE over its largest."""
+    worst = max((line.rmse for line in history if line.rmse is not None), default=None) or 1.0
+    return [1 - (line.rmse or 0.0) / worst if line.accuracy is None else line.accuracy for line in history]
 
 
 def curve(accuracies: Sequence[float]) -> str:

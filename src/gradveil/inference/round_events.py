@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from tqdm.auto import tqdm
 
 from gradveil.runs.progress import Event, Progress, RoundDone, Training
-from gradveil.runs.run_records import RoundLine
+from gradveil.runs.run_records import RoundLine, quality
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def round_events(rounds: int, on_round: Callable[[RoundLine], None] | None, bar:
             if isinstance(event, Training):
                 shown.update(event.done)
             if isinstance(event, RoundDone):
-                shown.set_postfix_str(f"accuracy {event.line.accuracy:.3f}")
+                shown.set_postfix_str(quality(event.line))
                 shown.update()
                 if on_round is not None:
                     on_round(event.line)

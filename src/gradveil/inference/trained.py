@@ -76,25 +76,47 @@ class Trained:
 
     def predict_proba(self, x: Any) -> Array:
         """Return the probability of each class, float64 [n, classes], rows in the order of the examples."""
+        if self.encoding.target_range is not None:
+            raise BadInput("predict_proba: this model predicts a number, which has no classes; use predict")
         probabilities: Array = softmax(self.scores(x).astype(np.float64), axis=1)
         return probabilities
 
     def predict(self, x: Any, *, names: bool = False) -> Array:
-        """Return the likeliest class of each example: its number, or with `names` its name among `classes`."""
+        """Return the likeliest class of each example: its number, or with `names` its name among `classes`.
+
+        Where a number is predicted, that number, float64, in the units of the target.
+        """
+        if self.encoding.target_range is not None:
+            low, high = self.encoding.target_range
+            values: Array = low + (self.scores(x)[:, -1].astype(np.float64) + 1) * (high - low) / 2
+            return values
         likeliest: Array = np.argmax(self.scores(x), axis=1)
         return np.array(self.classes, dtype=object)[likeliest] if names else likeliest
 
     def evaluate(self, x: Any, y: Any = None) -> Score:
-        """Return accuracy, mean cross-entropy and n.
+        """Return accuracy, mean cross-entropy and n; where a number is predicted, RMSE and mean squared error.
 
         y: numbers of classes, or their names as text; by default the target's column of a frame x.
         """
+        if self.encoding.target_range is not None:
+            return self._evaluate_number(x, y)
         if y is None:
             y = self._labels(x)
         scores = self.scores(x).astype(np.float64)
         numbers = self._numbers(y, len(scores))
         losses = logsumexp(scores, axis=1) - scores[np.arange(len(scores)), numbers]
         return Score(float(np.mean(np.argmax(scores, axis=1) == numbers)), float(np.mean(losses)), len(scores))
+
+    def _evaluate_number(self, x: Any, y: Any) -> Score:
+        found = self.predict(x)
+        if y is None:
+            low, high = self.encoding.target_range or (-1.0, 1.0)
+            y = low + (self._labels(x).astype(np.float64) + 1) * (high - low) / 2
+        truth = np.asarray(y)
+        if truth.shape != found.shape or not len(found) or truth.dtype.kind not in "fiub":
+            raise BadInput(f"y: one number for each of {len(found)} examples is expected")
+        error = float(np.mean(np.square(found - truth)))
+        return Score(None, error, len(found), error**0.5)
 
     def _labels(self, x: Any) -> Array:
         schema = self.encoding.table

@@ -111,6 +111,7 @@ def fresh(plan: Plan, dataset: Dataset, tap: Tap, readings: int = 1, planted: Tr
     if tap.view == MODEL:
         raise BadInput("view = 'model': needs a run folder, whose model was trained")
     _refuse_masked(plan)
+    refuse_numbers(dataset)
     keep_compiled_programs()
     dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, secret=False)
@@ -146,6 +147,12 @@ def _refuse_masked(plan: Plan) -> None:
         )
 
 
+def refuse_numbers(dataset: Dataset) -> None:
+    """Refuse data with a number to predict: attacks guess classes."""
+    if dataset.target_range is not None:
+        raise BadInput(f"attack: {dataset.name} has a number to predict, and attacks are for data with classes")
+
+
 def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int | None) -> Plan:
     """Return the plan that a fresh network is attacked under: one local step on a small batch, taken in order.
 
@@ -155,13 +162,16 @@ def as_paper(plan: Plan, surface: Surface, batch: int | None, local_steps: int |
     size = PAPER_BATCH[surface] if batch is None else batch
     steps = 1 if local_steps is None else local_steps
     if not isinstance(plan.sampling, Whole):
-        return replace(plan, batch=size, local_steps=steps, sampling=FixedPass(), client_sizes=None)
+        return replace(plan, batch=size, local_steps=steps, sampling=FixedPass(), **_ALIKE)
     clients = min(plan.clients * plan.client_size // size, MOST_CLIENTS)
     if clients < 1:
         raise BadInput(f"batch = {size}: there are only {plan.clients * plan.client_size} examples")
     cohort = min(plan.cohort, clients)
-    sizes = {"client_size": size, "client_sizes": None, "clients": clients, "cohort": cohort}
-    return replace(plan, batch=size, local_steps=steps, **sizes)  # type: ignore[arg-type]
+    sizes = {"client_size": size, "clients": clients, "cohort": cohort}
+    return replace(plan, batch=size, local_steps=steps, **sizes, **_ALIKE)  # type: ignore[arg-type]
+
+
+_ALIKE: dict[str, Any] = {"client_sizes": None, "client_rates": None, "client_weights": None}
 
 
 def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[int, ...] | None) -> Scene:
@@ -169,6 +179,7 @@ def of_run(folder: Path, plan: Plan, dataset: Dataset, tap: Tap, rounds: tuple[i
 
     Readings of a seeded run are made again with its keys; those of a run with secret noise were recorded as it went.
     """
+    refuse_numbers(dataset)
     if tap.view == MODEL:
         return _of_model(folder, plan, dataset, tap, rounds)
     _refuse_masked(plan)

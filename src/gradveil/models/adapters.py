@@ -183,8 +183,9 @@ def _called(model: Model, function: Callable[..., Any], *arguments: Any) -> Any:
 def _checked(compute: Callable[..., Any], params: Tree, shape: Shape, classes: int, model: Any) -> Tree:
     """Return the parameters if the network takes an example of the shape and answers with one logit a class."""
     example = jax.ShapeDtypeStruct(shape, jnp.float32)
-    answer = _called(model, jax.eval_shape, lambda p, x: _logits(compute(p, x)), params, example)
-    if getattr(answer, "shape", None) != (classes,):
+    answer = _called(model, jax.eval_shape, compute, params, example)
+    one = getattr(answer, "size", 0) == 1 and classes <= 2  # a logit for two classes, or a number to predict
+    if not one and (getattr(answer, "shape", None) != (classes,) or classes == 1):
         found = getattr(answer, "shape", type(answer).__name__)
         raise BadInput(
             f"model = {quoted(model)}: answers to an example of shape {shape} with shape {found}, and must with one "

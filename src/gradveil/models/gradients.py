@@ -11,9 +11,19 @@ from gradveil.tree import Array, Tree
 
 
 def loss(model: Model, params: Tree, x: Array, y: Array) -> Array:
-    """Return the cross-entropy -log softmax(model(x))[y] of one example."""
+    """Return the loss of one example: cross-entropy -log softmax(model(x))[y], or (model(x) - y)^2 of a number y.
+
+    Labels of a floating-point type are numbers to predict, for which the model has one output: the last logit.
+    """
     logits = model.apply(params, x)
+    if is_number(y):
+        return jnp.square(logits[-1] - y)
     return jax.nn.logsumexp(logits) - logits[y]
+
+
+def is_number(y: Any) -> bool:
+    """Whether labels are numbers to predict, and not numbers of classes."""
+    return bool(jnp.issubdtype(y.dtype, jnp.floating))
 
 
 def trained(model: Model, params: Tree) -> Tree:

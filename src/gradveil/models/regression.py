@@ -19,7 +19,8 @@ class SoftmaxRegression:
 
     The parameters are (center [k]?, whitening [k, k]?, W [k + 1, classes]); gradients move W alone, from zero, and the
     first `held` arrays come from preparation rounds. v has norm at most 1 at every stage, so the gradient of an example
-    is (v, bias) (p - y)', whose norm is the product of the two.
+    is (v, bias) (p - y)', whose norm is the product of the two. Of a number y the one output f is the prediction, and
+    2 (f - y) stands in place of p - y.
     """
 
     mean: NoisedMean | None = None
@@ -87,6 +88,9 @@ class SoftmaxRegression:
             return stage.norms(v)[:, None], lambda w: stage.total(jnp.where(w > 0, v, 0.0), w[:, 0])
         v = self._with_bias(self.features(params, x))
         logits = v @ params[-1]
-        miss = jax.nn.softmax(logits, axis=1) - jax.nn.one_hot(y, logits.shape[1])
+        if jnp.issubdtype(y.dtype, jnp.floating):
+            miss = 2 * (logits - y[:, None])
+        else:
+            miss = jax.nn.softmax(logits, axis=1) - jax.nn.one_hot(y, logits.shape[1])
         norms = jnp.linalg.norm(v, axis=1, keepdims=True) * jnp.linalg.norm(miss, axis=1, keepdims=True)
         return norms, lambda w: (jnp.where(w > 0, v, 0.0).T @ (w * jnp.where(w > 0, miss, 0.0)),)

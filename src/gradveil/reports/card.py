@@ -46,7 +46,8 @@ def card(run: Evidence) -> dict[str, Any]:
             "data_sha256": run.data.sha256,
             "params_sha256": None if result is None else result.params_sha256,
             "software": run.environment.packages,
-        },
+        }
+        | ({"rmse": run.lines[-1].rmse} if run.lines and run.lines[-1].rmse is not None else {}),
         "claim": promise(run)[0],
         "guarantees": [] if result is None else [_guarantee(g, run) for g in result.guarantees],
         "assumptions": _assumptions(run),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from gradveil.reports.charts import Chart, Line, curves, scatter
 from gradveil.reports.evidence import Evidence
+from gradveil.runs.run_records import quality
 
 SOUND = ("pld", "rdp")
 
@@ -11,14 +12,19 @@ SOUND = ("pld", "rdp")
 def learning(run: Evidence, others: Sequence[Evidence]) -> list[Chart]:
     """Draw accuracy and loss over rounds, beside other runs."""
     runs = [run, *others]
-    last = f"{run.accuracy:.3f} after round {len(run.lines)}" if run.accuracy is not None else "none yet"
+    last = f"{quality(run.lines[-1])} after round {len(run.lines)}" if run.lines else "none yet"
+    number = bool(run.lines) and run.accuracy is None
     charts = [
         curves(
+            "RMSE", "round", "RMSE on test examples (units of the target)",
+            [_line(r, "rmse") for r in runs], f"RMSE over rounds; {run.name} ends at {last}.",
+        ) if number else curves(
             "Accuracy", "round", "accuracy on test examples (share)",
             [_line(r, "accuracy") for r in runs], f"Accuracy over rounds; {run.name} ends at {last}.",
         ),
         curves(
-            "Loss", "round", "cross-entropy on test examples (nats)",
+            "Loss", "round",
+            "squared error on test examples (range 2)" if number else "cross-entropy on test examples (nats)",
             [_line(r, "loss") for r in runs], f"Loss over rounds of {', '.join(r.name for r in runs)}.",
         ),
     ]  # fmt: skip

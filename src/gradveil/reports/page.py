@@ -16,6 +16,7 @@ from gradveil.reports import figures, words
 from gradveil.reports.evidence import SURFACES, WHERE, Evidence, Shown
 from gradveil.reports.exhibits import Exhibit, drawn
 from gradveil.runs.epsilon_records import GuaranteeRecord, PaperAccount
+from gradveil.runs.run_records import quality
 
 TITLES = {2: "Data and local training", 1: "The client's update", 0: "The server"}
 WHAT = {
@@ -216,7 +217,7 @@ def comparison(runs: Sequence[Evidence]) -> dict[str, Any]:
         return "not attacked" if best is None else f"{words.badge(best.record)[0]} (gain {best.record.gain:+.3f})"
 
     rows = [
-        ("accuracy", [f"{r.accuracy:.3f}" if r.accuracy is not None else "none yet" for r in runs]),
+        ("accuracy", [quality(r.lines[-1]).removeprefix("accuracy ") if r.lines else "none yet" for r in runs]),
         ("rounds", [f"{len(r.lines)} of {r.plan.rounds}" for r in runs]),
         ("against", [r.plan.threat_model for r in runs]),
         ("epsilon", [_epsilon(r) for r in runs]),

@@ -7,6 +7,7 @@ from gradveil.leakage.attack_record import AttackRecord
 from gradveil.leakage.membership_record import MembershipRecord, RateRecord
 from gradveil.reports.evidence import WHERE, Evidence
 from gradveil.runs.epsilon_records import GuaranteeRecord
+from gradveil.runs.run_records import quality
 
 WHOM = {
     "central": "an adversary who sees only the models",
@@ -37,10 +38,12 @@ def headline(run: Evidence) -> str:
 
 
 def _learned(run: Evidence) -> str:
-    if run.accuracy is None:
+    if not run.lines:
         return f"No round of {run.method} is trained yet"
     how = "without protection" if run.plan.method.idle else f"under {run.method}"
     so_far = "" if run.result is not None else f" after {len(run.lines)} of {run.plan.rounds} rounds"
+    if run.accuracy is None:
+        return f"Trained {how}, the model has {quality(run.lines[-1])} on the test examples{so_far}"
     return f"Trained {how}, the model is right on {run.accuracy:.0%} of the test examples{so_far}"
 
 

@@ -132,7 +132,7 @@ def trained(setting: SoundSetting, plan: Plan, dataset: Dataset) -> SoundRecord:
         delta=plan.delta,
         unit=spent.unit,
         seed=plan.seed,
-        accuracy=score(plan.model, server.model_of(plan, state), data.test).accuracy,
+        accuracy=score(plan.model, server.model_of(plan, state), data.test).accuracy or 0.0,
         rounds=state.round,
         seconds=round(seconds, 2),
         plan_sha256=codec.digest(plan),

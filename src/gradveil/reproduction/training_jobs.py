@@ -42,7 +42,7 @@ def train(run: Run, progress: Callable[[str], None]) -> TrainingRecord:
 
 
 def _finished(run: Run) -> TrainingRecord:
-    accuracy, n = run.lines[-1].accuracy, len(run.dataset.test)
+    accuracy, n = run.lines[-1].accuracy or 0.0, len(run.dataset.test)
     return TrainingRecord(
         accuracy=accuracy,
         held_out=_held_out(run),
@@ -51,7 +51,7 @@ def _finished(run: Run) -> TrainingRecord:
         rounds=run.state.round,
         seconds=run.seconds,
         learning_rate=run.plan.learning_rate,
-        curve=tuple(line.accuracy for line in run.lines),
+        curve=tuple(line.accuracy or 0.0 for line in run.lines),
         sensitivity=tuple(line.sensitivity for line in run.lines),
         plan_sha256=codec.digest(run.plan),
         diverged=False,
@@ -65,7 +65,7 @@ def _diverged(run: Run) -> TrainingRecord:
         held_out=None,
         rounds=run.state.round,
         learning_rate=run.plan.learning_rate,
-        curve=tuple(line.accuracy for line in run.lines),
+        curve=tuple(line.accuracy or 0.0 for line in run.lines),
         diverged=True,
     )
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -83,17 +84,23 @@ class Budget:
         self._earlier = tuple(earlier)
         self._spent.cache_clear()
 
-    def ledger(self, rounds: int, participations: int, size: int | None = None) -> Ledger:
+    def ledger(self, rounds: int, participations: int) -> Ledger:
         """Return what the first rounds and failed attempts release if the busiest client takes part that often.
 
-        size: the examples of the client that is meant, where clients have different numbers; the largest by default, at
-        which no adversary has a smaller epsilon.
+        Where clients differ, each kind of which one is the worst has a ledger.
         """
+        if not self._plan.client_sizes:
+            return self._ledger(rounds, participations)
+        first, *others = (self._ledger(rounds, participations, kind) for kind in translator.worst_kinds(self._plan))
+        return replace(first, others=tuple(others))
+
+    def _ledger(self, rounds: int, participations: int, held: tuple[int, float] | None = None) -> Ledger:
+        """Return the ledger of the clients that hold so many examples and draw at this rate; of all if they agree."""
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             plan = plan_at(self._plan, self._earlier, t)
             released = translator.releases(plan, t, self._layers, self.copies, self._answered, self._numbers)
-            releases += released if size is None else translator.of_size(plan, released, size)
+            releases += released if held is None else translator.of_client(plan, released, held)
         tuned, trials = self._plan.tuned, translator.releases_of_trials(self._plan, self._layers, self.copies)
         return Ledger(
             (*releases, *trials),
@@ -154,13 +161,14 @@ class Budget:
         return account(self.ledger(rounds, participations), self._plan.delta, ADD_REMOVE, threat).epsilon
 
     def by_client(self, rounds: int, participations: Sequence[int]) -> list[float]:
-        """Account what each client of a plan with client_sizes spends, by its size and how often it takes part."""
-        known: dict[tuple[int, int], float] = {}
-        for one in zip(self._plan.sizes, participations, strict=True):
-            if one not in known:
-                ledger = self.ledger(rounds, one[1], one[0])
-                known[one] = account(ledger, self._plan.delta, ADD_REMOVE, self._plan.threat_model).epsilon
-        return [known[one] for one in zip(self._plan.sizes, participations, strict=True)]
+        """Account what each client of a plan with client_sizes spends, by what it holds and how often it takes part."""
+        kinds = list(zip(self._plan.sizes, self._plan.rates, participations, strict=True))
+        known = {kind: self._of_kind(rounds, *kind) for kind in set(kinds)}
+        return [known[kind] for kind in kinds]
+
+    def _of_kind(self, rounds: int, size: int, rate: float, participations: int) -> float:
+        ledger = self._ledger(rounds, participations, (size, rate))
+        return account(ledger, self._plan.delta, ADD_REMOVE, self._plan.threat_model).epsilon
 
     def as_the_paper_accounts(self, rounds: int) -> PaperAccount | NoPaperAccount:
         """Account what was spent by the paper's rules."""

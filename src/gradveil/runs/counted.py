@@ -16,6 +16,12 @@ from gradveil.runs.budget import Budget
 from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.runs.run_records import Earlier
 
+HELD_OUT = (
+    "When the run stops depends on its accuracy on held-out records, read without noise: no epsilon covers what the "
+    "number of rounds says about those records, which are not trained on."
+)
+"""The caveat of every run that may stop at a target accuracy."""
+
 
 def planned(plan: Plan, budget: Budget, state: State, roots: Keys) -> tuple[int, int]:
     """Return the rounds to count and the busiest client's participations in them: those done, unless a target is set.
@@ -40,7 +46,8 @@ def guarantees(
 ) -> tuple[int, tuple[GuaranteeRecord, ...]]:
     """Account a run that is over: how many rounds were counted, and what holds against every adversary."""
     rounds, most = planned(plan, budget, state, roots)
-    caveats, records = remarks(state.round, rounds, earlier), budget.all_guarantees(rounds, most)
+    caveats = [*remarks(state.round, rounds, earlier), *([HELD_OUT] if plan.target_accuracy is not None else [])]
+    records = budget.all_guarantees(rounds, most)
     return rounds, tuple(replace(record, caveats=(*record.caveats, *caveats)) for record in records)
 
 

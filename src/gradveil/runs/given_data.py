@@ -23,6 +23,7 @@ LOADING = {
     "schema": Schema,
     "client_column": str,
     "test": str,
+    "validation": float,
 }
 """Options of `gradveil.data.sources.load` and their types."""
 

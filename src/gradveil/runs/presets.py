@@ -18,6 +18,7 @@ from gradveil.models.networks import Cnn, Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.method import Method
 from gradveil.privacy.schedule import Constant
+from gradveil.runs import client_shares
 from gradveil.runs.preset_kinds import Preset, Rates
 from gradveil.runs.sum_presets import sums_for
 
@@ -155,7 +156,8 @@ def resolve(
 
     target_epsilon: what the noise will be scaled to, on which some presets depend; the noise itself is not changed.
     """
-    changes = settle_given(Plan, adapted_in(changes))
+    given, words = client_shares.divided_by_form(changes)
+    changes = settle_given(Plan, adapted_in(given))
     preset = preset_for(dataset, method, target_epsilon, _against(changes, target_epsilon))
     source = NoiseSource.SECRET if dataset.own else NoiseSource.SEEDED
     defaults = {
@@ -175,4 +177,5 @@ def resolve(
         if part not in changes:
             everyone = isinstance(settled["sampling"], Whole)
             settled[part] = settled[limit] if everyone else min(settled[part], settled[limit])
+    settled |= client_shares.numbers(words, dataset, settled.get("client_sizes") or (), settled["batch"])
     return Plan(dataset=name, method=method, **settled)

@@ -10,7 +10,7 @@ from gradveil.federation.plan import LOADED_BY, Plan
 from gradveil.fields import settle_given
 from gradveil.models.adapters import adapted_in
 from gradveil.privacy.method import Method
-from gradveil.runs import demo
+from gradveil.runs import client_shares, demo
 from gradveil.runs.presets import chosen, resolve
 from gradveil.runs.shorthand import Tweaks, method_named
 
@@ -33,7 +33,8 @@ def resolved(
     named = {key: fields.get(key, table.get(key, default)) for key, default in defaults.items()}
     name = locate(named["dataset"])
     table, fields = ({k: v for k, v in settings.items() if k not in DEFAULTS} for settings in (table, fields))
-    changes = codec.decode_given(Plan, table) | settle_given(Plan, adapted_in(fields))
+    fields, words = client_shares.divided_by_form(fields)
+    changes = codec.decode_given(Plan, table) | settle_given(Plan, adapted_in(fields)) | words
     data = load(name, **{key: changes[key] for key in LOADED_BY if key in changes})
     if not demonstration:
         method = _method(named["method"], data, changes, target_epsilon)

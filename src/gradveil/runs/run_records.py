@@ -4,7 +4,7 @@ JSON Schemas of both are in docs/schemas.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from gradveil import codec
 from gradveil.fields import MOST, whole
@@ -29,6 +29,28 @@ class NodesRecord:
     bytes_up: int
 
 
+class Measured(Protocol):
+    """What says how good a model is: one of the two, by what is predicted."""
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of test examples that are right."""
+
+    @property
+    def rmse(self) -> float | None:
+        """The root of the mean squared error, in the units of the target."""
+
+
+def quality(found: Measured) -> str:
+    """Say how good a model is in two words.
+
+    >>> from gradveil.federation.evaluate import Score
+    >>> quality(Score(0.5, 0.1, 10)), quality(Score(None, 0.1, 10, 12.3456))
+    ('accuracy 0.500', 'RMSE 12.35')
+    """
+    return f"RMSE {found.rmse:.4g}" if found.accuracy is None else f"accuracy {found.accuracy:.3f}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLine:
     """One finished round: how good the model is, what was done to gradients, what is spent, and what it took.
@@ -38,13 +60,13 @@ class RoundLine:
     spent: by the plan's accountant, null in rounds that were not accounted. rounds_left: that max_epsilon affords.
     norm_quantiles: l2 norms of gradients of single examples in runs without protection. state_sha256: of parameters,
     clip state and participations. nodes, attempts: only over a network. chain: the digest that ties the line to the
-    plan and to all lines before it.
+    plan and to all lines before it. rmse: in place of the accuracies where a number is predicted, in its units.
     """
 
     round: int
-    accuracy: float
+    accuracy: float | None
     loss: float | None
-    stop_accuracy: float
+    stop_accuracy: float | None
     sigma: float
     sensitivity: float | None
     clip: float | None
@@ -60,6 +82,7 @@ class RoundLine:
     seconds: float
     nodes: NodesRecord | None = field(default=None, metadata=codec.OPTIONAL)
     attempts: int | None = field(default=None, metadata=codec.OPTIONAL)
+    rmse: float | None = field(default=None, metadata=codec.OPTIONAL)
     chain: str
 
     def plain(self) -> dict[str, Any]:
@@ -83,13 +106,16 @@ class Earlier:
 class ClientRecord:
     """One client that the data name: its training examples, its rounds, and the epsilon that it spent.
 
-    epsilon: against the plan's threat model, null if it is not finite.
+    epsilon: against the plan's threat model, null if it is not finite. rate: at which it drew its records. weight: of
+    its updates, 1 on average over all clients.
     """
 
     name: str
     examples: int
     participations: int
     epsilon: float | None
+    rate: float
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -99,15 +125,16 @@ class RunResult:
     accuracy_interval: 95 %, Clopper-Pearson. rounds_counted: rounds that the guarantees count. copies: clients that
     hold the most copied record. data_sha256: null for a user's own data. metrics_head: the chain of the last line.
     suggested_clip: a range for C from the gradients of a run without protection. clients: each of them, where the data
-    name them.
+    name them. rmse, mean_baseline: where a number is predicted, in its units and in place of the accuracies: that of
+    the model, and of always predicting the mean of the training rows.
     """
 
     dataset: str
     method: str
-    accuracy: float
-    accuracy_interval: tuple[float, float]
+    accuracy: float | None
+    accuracy_interval: tuple[float, float] | None
     loss: float | None
-    majority_baseline: float
+    majority_baseline: float | None
     test_examples: int
     rounds: int
     rounds_counted: int
@@ -130,6 +157,8 @@ class RunResult:
     as_the_paper_accounts: NoPaperAccount | PaperAccount
     epsilon_over_rounds: EpsilonCurves
     clients: tuple[ClientRecord, ...] | None = field(default=None, metadata=codec.OPTIONAL)
+    rmse: float | None = field(default=None, metadata=codec.OPTIONAL)
+    mean_baseline: float | None = field(default=None, metadata=codec.OPTIONAL)
 
     def __post_init__(self) -> None:
         whole("rounds", self.rounds, 0, MOST)
@@ -141,7 +170,7 @@ class RunResult:
         return codec.record(self)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        return f"RunResult({self.method} on {self.dataset}, {self.rounds} rounds, accuracy {self.accuracy:.3f})"
+        return f"RunResult({self.method} on {self.dataset}, {self.rounds} rounds, {quality(self)})"
 
     def guarantee(self, threat_model: str) -> GuaranteeRecord:
         """Return what holds against one adversary."""

@@ -80,7 +80,7 @@ class Run:
     def stopped_because(self) -> str | None:
         """Return why the run is over, or None if it is not."""
         reached = self.plan.target_accuracy
-        if self.lines and reached is not None and self.lines[-1].stop_accuracy >= reached:
+        if self.lines and reached is not None and (self.lines[-1].stop_accuracy or 0.0) >= reached:
             return "target-accuracy"
         if self.state.round >= self.plan.rounds:
             return "rounds"
@@ -237,7 +237,7 @@ def _result(run: Run) -> RunResult:
         accuracy=final.accuracy,
         accuracy_interval=final.interval(),
         loss=final.loss if np.isfinite(final.loss) else None,
-        majority_baseline=run.dataset.majority_baseline(),
+        majority_baseline=run.dataset.majority_baseline() if final.rmse is None else None,
         test_examples=final.n,
         rounds=run.state.round,
         rounds_counted=counted,
@@ -260,6 +260,8 @@ def _result(run: Run) -> RunResult:
         as_the_paper_accounts=run.budget.as_the_paper_accounts(run.state.round),
         epsilon_over_rounds=epsilon_curves(run.budget, run.lines, records, counted),
         clients=_clients(run, counted),
+        rmse=None if final.rmse is None else final.rmse * run.dataset.unit,
+        mean_baseline=None if final.rmse is None else run.dataset.mean_baseline(),
     )
 
 
@@ -271,8 +273,15 @@ def _clients(run: Run, counted: int) -> tuple[ClientRecord, ...] | None:
     more = counted - run.state.round
     took_part = run.state.participations.tolist()
     spent = run.budget.by_client(counted, [count + more for count in took_part])
-    each = zip(names, plan.sizes, took_part, spent, strict=True)
+    weights = server.client_weights(plan)
     return tuple(
-        ClientRecord(name=name, examples=size, participations=count, epsilon=epsilon if np.isfinite(epsilon) else None)
-        for name, size, count, epsilon in each
+        ClientRecord(
+            name=names[i],
+            examples=plan.sizes[i],
+            participations=took_part[i],
+            epsilon=spent[i] if np.isfinite(spent[i]) else None,
+            rate=plan.rates[i],
+            weight=1.0 if weights is None else float(weights[i]),
+        )
+        for i in range(plan.clients)
     )

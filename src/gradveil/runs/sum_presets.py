@@ -71,6 +71,8 @@ def _with_patches(patches: PatchBlock, fixed: LeafMap) -> Features:
 
 PREPARED = SoftmaxRegression(mean=NoisedMean(0.18), moment=NoisedSecondMoment(0.53))
 CENTERED = SoftmaxRegression(mean=NoisedMean(0.18))
+NUMBERS = SoftmaxRegression(mean=NoisedMean(0.18), bias=0.5)
+"""For a number to predict: its intercept needs more than a tenth of the features' weight."""
 _LIGHT = SoftmaxRegression(mean=NoisedMean(0.18), moment=NoisedSecondMoment(0.35))
 _MNIST = Sums(
     model=PREPARED,
@@ -169,7 +171,7 @@ def sums_for(dataset: Dataset, epsilon: float | None = None, threat_model: str =
     """
     examples = len(dataset.train)
     tiers = _others(dataset) if dataset.own or dataset.name not in SUMS else SUMS[dataset.name]
-    clients = max(1, examples // tiers[0].client_size)
+    clients = len(dataset.client_names) or max(1, examples // tiers[0].client_size)
     spent = (USUAL if epsilon is None else epsilon) / (1.0 if threat_model in SUM_THREATS else math.sqrt(clients))
     return next(tier for tier in tiers if spent <= tier.most or tier is tiers[-1]).preset(examples)
 
@@ -183,7 +185,10 @@ def _others(dataset: Dataset) -> tuple[Sums, ...]:
         features = Features(scattering=ScatteringBlock(angles=angles), map=RandomMap(k=400))
         pictures = replace(common, features=features, found=f"{OTHER}; {why}")
         return tuple(replace(pictures, most=most, steps=steps, rate=rate) for most, steps, rate in _PICTURES)
-    return (common if math.prod(dataset.shape) <= WIDEST else replace(common, model=CENTERED),)
+    width = math.prod(dataset.shape)
+    if dataset.target_range is not None:
+        return (replace(common, model=NUMBERS, steps=20, clip=0.5, rate=max(1.0, width / 4)),)
+    return (common if width <= WIDEST else replace(common, model=CENTERED),)
 
 
 def _angles(dataset: Dataset) -> tuple[int, str]:

@@ -31,7 +31,7 @@ def _doing(process: RunStatus | None, running: bool) -> str:
 def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -> dict[str, Any]:
     """Return the status of a run, in numbers and words for the page."""
     done, seconds = len(run.lines), [line.seconds for line in run.lines[-10:]]
-    curve = [(line.round + 1, line.accuracy) for line in run.lines]
+    curve = [(line.round + 1, line.accuracy) for line in run.lines if line.accuracy is not None]
     finished = run.result is not None and (run.folder / JSON).exists() and not running
     return {
         "name": name,

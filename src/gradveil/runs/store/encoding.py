@@ -3,7 +3,7 @@
 The file is bound to the run: it holds the digest of data.json, with which the chain of the run begins.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,19 +23,23 @@ class EncodingRecord:
     """What a model reads: examples of `shape`, before any features of the plan.
 
     pixels: whether they were stored as bytes, which are read as x / 255. data: the digest of data.json. table: how rows
-    become examples, if the run was trained on a table of the user's own.
+    become examples, if the run was trained on a table of the user's own. target_range: (low, high) of a number that is
+    predicted, which the model has as -1 and 1.
     """
 
     shape: tuple[int, ...]
     pixels: bool
     data: str
     table: Schema | None
+    target_range: tuple[float, float] | None = field(default=None, metadata=codec.OPTIONAL)
 
 
 def encoding_of(dataset: Dataset, data: DataRecord) -> EncodingRecord:
     """Return the record of a dataset whose examples are as its source gives them."""
     pixels, table = dataset.train.x.dtype == np.uint8, dataset.schema or dataset.fitted
-    return EncodingRecord(shape=dataset.shape, pixels=pixels, data=_digest(data), table=table)
+    return EncodingRecord(
+        shape=dataset.shape, pixels=pixels, data=_digest(data), table=table, target_range=dataset.target_range
+    )
 
 
 def write_encoding(folder: Path, record: EncodingRecord) -> None:

@@ -135,7 +135,7 @@ def _change_rounds(folder: Path, stored_plan: Plan, plan: Plan) -> None:
     if (
         stored_plan.target_accuracy is not None
         and done
-        and history.lines[-1].stop_accuracy >= stored_plan.target_accuracy
+        and (history.lines[-1].stop_accuracy or 0.0) >= stored_plan.target_accuracy
     ):
         raise BadInput(f"rounds = {plan.rounds}: the run is over, since it reached target_accuracy after {done} rounds")
     with files.refusing(folder, "written"):

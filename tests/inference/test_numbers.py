@@ -1,0 +1,146 @@
+"""A number to predict, from a table or arrays to predictions in its own units: RMSE in place of accuracy."""
+
+import csv
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import gradveil
+from gradveil.cli.main import main
+from gradveil.data.schema_text import read_schema
+from gradveil.errors import BadInput
+from gradveil.federation.ledger import releases
+
+SCHEMA = """
+public = true
+
+[target]
+kind = "number"
+name = "cost"
+low = 0.0
+high = 500.0
+
+[[columns]]
+kind = "number"
+name = "age"
+low = 0.0
+high = 100.0
+
+[[columns]]
+kind = "category"
+name = "sex"
+levels = ["f", "m"]
+"""
+
+
+def _rows(n=240):
+    rng = np.random.default_rng(0)
+    age, sex = rng.integers(20, 90, n), rng.integers(0, 2, n)
+    return age, sex, 80 + 3 * age + 40 * sex + rng.normal(0, 3, n)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("numbers")
+    with (folder / "costs.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["age", "sex", "cost"])
+        writer.writerows([a, "fm"[s], round(c, 2)] for a, s, c in zip(*_rows(), strict=True))
+    (folder / "schema.toml").write_text(SCHEMA)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(files):
+    plan = gradveil.plan(
+        files / "costs.csv", "non-private", schema=files / "schema.toml", rounds=80, lr=0.2, noise_source="seeded"
+    )
+    gradveil.train(plan, files / "run", report=True)
+    return files / "run"
+
+
+def test_a_table_with_a_number_is_learned_and_the_result_has_its_rmse_in_the_units_of_the_target(run):
+    model = gradveil.load(run)
+    result = model.result
+    assert result.accuracy is result.accuracy_interval is result.majority_baseline is None
+    assert result.rmse < 0.35 * result.mean_baseline
+    assert result.rmse == model.history[-1].rmse
+    age, sex, cost = _rows()
+    assert result.mean_baseline == pytest.approx(np.std(cost), rel=0.25)
+    x = np.stack([age / 50 - 1, sex == 0, sex == 1], axis=1).astype(np.float32)
+    assert np.sqrt(np.mean((model.predict(x) - cost) ** 2)) == pytest.approx(model.evaluate(x, cost).rmse)
+    assert model.evaluate(x, cost).rmse == pytest.approx(result.rmse, rel=0.4)
+    assert "RMSE" in repr(model)
+    assert "RMSE" in model._repr_html_()
+
+
+def test_the_page_and_the_card_say_rmse(run):
+    assert "RMSE" in (run / "report.html").read_text()
+    card = json.loads((run / "privacy-card.json").read_text())
+    assert card["run"]["accuracy"] is None
+    assert card["run"]["rmse"] == gradveil.load(run).result.rmse
+
+
+def test_predictions_of_a_file_are_numbers(run, files, capsys):
+    assert main(["predict", str(run), str(files / "costs.csv"), "--out", str(files / "p.csv"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == 240
+    head, *rows = (files / "p.csv").read_text().split()
+    assert head == "prediction"
+    assert np.mean(np.abs(np.array(rows, float) - _rows()[2])) < 60
+
+
+def test_the_guarantee_needs_no_caveat_about_the_data_and_is_that_of_classes(files):
+    """Squared errors are clipped example by example, so the same sigma releases the same."""
+    options = {"rounds": 3, "clients": 3, "sigma": 2.0}
+    number = gradveil.plan(files / "costs.csv", schema=files / "schema.toml", **options)
+    data = gradveil.dataset(files / "costs.csv", schema=read_schema(files / "schema.toml"))
+    assert data.caveats == ()
+    model = gradveil.train(number, data=data)
+    assert not [c for c in model.guarantee().caveats if "records themselves" in c]
+    assert releases(number, 0, 2, 1)[0].ratio == 1.0
+    x, y = data.train.x, (data.train.y > 0).astype(int)
+    classes = gradveil.Dataset.of(x, y, test=(x, y), classes=("low", "high"))
+    same = gradveil.train(gradveil.plan(classes, batch=number.batch, **options), data=classes)
+    assert same.guarantee().epsilon == model.guarantee().epsilon
+
+
+def test_a_huge_error_moves_the_model_no_farther_than_the_clip(files):
+    x = np.ones((40, 2), np.float32)
+    for y in (np.full(40, 1.0), np.full(40, 1e6)):
+        data = gradveil.Dataset.of(x * 1000, y, test=(x, y[:40]), target_range=(-1e6, 1e6))
+        plan = gradveil.plan(data, "fed-cdp", rounds=1, clients=2, sigma=1e-6, clip="flat:0.01", lr=1.0, seed=1)
+        start = gradveil.train(
+            gradveil.plan(data, "fed-cdp", rounds=1, clients=2, sigma=1e-6, lr=1e-9, seed=1), data=data
+        )
+        end = gradveil.train(plan, data=data)
+        moved = [
+            np.asarray(a) - np.asarray(b)
+            for a, b in zip(*map(jax.tree.leaves, (end.params, start.params)), strict=True)
+        ]
+        assert np.sqrt(sum(np.sum(m**2) for m in moved)) <= 0.01 * 1.5 + 1e-3
+
+
+@pytest.mark.slow
+def test_a_target_epsilon_learns_a_number_with_the_method_of_sums():
+    age, sex, cost = _rows(6000)
+    x = np.stack([age / 50 - 1, sex == 0, sex == 1], axis=1).astype(np.float32)
+    data = gradveil.Dataset.of(x, cost, target_range=(0, 500))
+    plan = gradveil.plan(data, "fed-sum", target_epsilon=1.0, threat_model="aggregate", noise_source="seeded")
+    result = gradveil.train(plan, data=data).result
+    assert result.rmse < 0.8 * result.mean_baseline
+
+
+def test_what_is_about_classes_is_refused(files, run):
+    data = gradveil.dataset(files / "costs.csv", schema=read_schema(files / "schema.toml"))
+    with pytest.raises(BadInput, match="has a number to predict, and attacks"):
+        gradveil.attack(run)
+    with pytest.raises(BadInput, match="predict_proba: this model predicts a number"):
+        gradveil.load(run).predict_proba(data.test.x)
+    with pytest.raises(BadInput, match="target_accuracy: a number is predicted"):
+        gradveil.train(gradveil.plan(data, rounds=1, target_accuracy=0.9), data=data)
+    with pytest.raises(BadInput, match="the first below the other"):
+        gradveil.Dataset.of(data.train.x, data.train.y, target_range=(1, 0))
+    with pytest.raises(BadInput, match="a finite number for each"):
+        gradveil.Dataset.of(np.ones((10, 2)), ["a"] * 10, target_range=(0, 1))
