@@ -1,12 +1,9 @@
 """The leak lab: one picture, one protection, one attack, and the steps by which it was rebuilt."""
 
-import base64
 from dataclasses import dataclass, replace
-from io import BytesIO
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.sampling import FixedPass
@@ -21,6 +18,7 @@ from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
 from gradveil.privacy.schedule import Constant
 from gradveil.reports.exhibits import Exhibit, exhibit_of
+from gradveil.reports.pictures import data_address
 from gradveil.runs.presets import fitted, resolve
 from gradveil.surface import Surface
 from gradveil.web.refusals import brief
@@ -92,10 +90,10 @@ def _only(scene: Any, client: int) -> Any:
 
 def _as_json(exhibit: Exhibit, record: AttackRecord) -> dict[str, Any]:
     return {
-        "truth": picture(exhibit.truth[0]),
-        "prior": picture(exhibit.prior[0]),
+        "truth": data_address(exhibit.truth[0]),
+        "prior": data_address(exhibit.prior[0]),
         "frames": [
-            {"iteration": int(n), "image": picture(g)}
+            {"iteration": int(n), "image": data_address(g)}
             for n, g in zip(exhibit.iterations[0], exhibit.guesses[0], strict=True)
         ],
         "error": float(exhibit.errors[0]),
@@ -103,11 +101,3 @@ def _as_json(exhibit: Exhibit, record: AttackRecord) -> dict[str, Any]:
         "seconds": record.seconds,
         "label_right": record.label_accuracy == 1,
     }
-
-
-def picture(image: np.ndarray[Any, Any]) -> str:
-    """Return [h, w, 1 or 3] floats as a PNG in a data address."""
-    pixels = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
-    buffer = BytesIO()
-    Image.fromarray(np.repeat(pixels, 3 // pixels.shape[2], axis=2)).save(buffer, "PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
