@@ -29,7 +29,8 @@ def print_page(page: Path, place: Path, owner_only: bool = False) -> Path:
         root = ["--no-sandbox"] if os.geteuid() == 0 else []  # which chromium refuses to work without; the page is ours
         command = [
             browser(), "--headless", "--disable-gpu", "--disable-dev-shm-usage", *root,
-            f"--user-data-dir={folder}/profile", "--no-pdf-header-footer", f"--print-to-pdf={made}", page.resolve().as_uri(),
+            f"--user-data-dir={folder}/profile", "--no-pdf-header-footer", f"--print-to-pdf={made}",
+            page.resolve().as_uri(),
         ]  # fmt: skip
         try:
             subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)

@@ -1,6 +1,7 @@
 """The leak lab: one picture, one protection, one attack, and the steps by which it was rebuilt."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ DATASETS = ("digits", "mnist", "cifar10", "lfw")
 METHOD_NAMES = ("non-private", "fed-cdp", "fed-alpha-cdp", "fed-sum", "fed-sdp-client", "pruning", "dssgd")
 ATTACK_NAMES = ("cpl", "dlg", "map")
 FRAMES, ITERATIONS, PICTURES = 24, 150, 100
+SIGMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 6.0, 20.0)
+"""Where the slider stops."""
+SHOWN_FIRST = ("non-private", "pruning", "fed-alpha-cdp", "fed-cdp")
+"""Methods that are beside each other when the lab opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ def _number(form: dict[str, Any], key: str, kind: Any) -> Any:
         raise BadInput(f"{key} = {brief(value)}: must be {expected}") from None
 
 
+@lru_cache(maxsize=256)
 def answer(request: LabRequest) -> dict[str, Any]:
     """Attack one gradient of a fresh network and give the steps as pictures, beside the truth and a blind guess."""
     data = load(request.dataset)
@@ -75,7 +81,7 @@ def answer(request: LabRequest) -> dict[str, Any]:
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
     drop_programs_if_many()
     outcome = attack(_only(scene, request.picture), _slow(request.attack), 1, identify=False)
-    return _as_json(exhibit_of(outcome, 1, FRAMES), outcome.record)
+    return _as_json(exhibit_of(outcome, 1, FRAMES), outcome.record) | {"noisy": not method.noise.silent}
 
 
 def _slow(name: str) -> Any:
