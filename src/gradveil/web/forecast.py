@@ -22,16 +22,30 @@ from gradveil.web.run_form import planned, shown
 FEW_CLIENTS, FEW_STEPS = 8, 4
 """What is trained to measure the time of a round."""
 MOST_KEPT = 64
+MOST_ROUNDS, MOST_CLIENTS, MOST_DRAWS = 10_000, 1_000_000, 20_000_000
+"""Of plans that are forecast."""
 _MEASURED: dict[str, RoundCost] = {}
 _LOCK = threading.Lock()
 
 
 def epsilon(form: Mapping[str, str], data: OwnData) -> dict[str, Any]:
     """Return the settings of a plan, and a sentence that says what all its rounds would spend."""
-    plan, dataset = planned(form, data)
+    plan, dataset = _small_enough(planned(form, data))
     budget = Budget(replace(plan, max_epsilon=None), dataset, Population.of(plan, dataset).copies)
-    spent = GuaranteeRecord.of(budget.spent(plan.rounds, expected_participations(plan)))
+    busiest = plan.rounds if plan.cohort == plan.clients else expected_participations(plan)
+    spent = GuaranteeRecord.of(budget.spent(plan.rounds, busiest))
     return {"settings": shown(plan), "epsilon": spent.epsilon, "says": _says(spent, plan)}
+
+
+def _small_enough(asked: tuple[Plan, Dataset]) -> tuple[Plan, Dataset]:
+    """Refuse what would keep the server busy for long: it answers while one types."""
+    plan, _ = asked
+    if plan.rounds > MOST_ROUNDS or plan.clients > MOST_CLIENTS or plan.rounds * plan.clients > MOST_DRAWS:
+        raise BadInput(
+            f"rounds = {plan.rounds}, clients = {plan.clients}: too many to say at once what they cost; `gradveil run "
+            "--dry-run` says it"
+        )
+    return asked
 
 
 def _says(spent: GuaranteeRecord, plan: Plan) -> str:
@@ -46,7 +60,7 @@ def _says(spent: GuaranteeRecord, plan: Plan) -> str:
 
 def duration(form: Mapping[str, str], data: OwnData) -> dict[str, Any]:
     """Return how long a plan would take on this machine; None for one that first computes features of its data."""
-    plan, dataset = planned(form, data)
+    plan, dataset = _small_enough(planned(form, data))
     if plan.features is not None:
         return {"seconds": None, "says": "The time is not estimated: features of the data come first."}
     seconds = _seconds(plan, dataset)

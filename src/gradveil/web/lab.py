@@ -26,7 +26,7 @@ from gradveil.web.refusals import brief
 
 DATASETS = ("digits", "mnist", "cifar10", "lfw")
 METHOD_NAMES = ("non-private", "fed-cdp", "fed-alpha-cdp", "fed-sum", "fed-sdp-client", "pruning", "dssgd")
-ATTACK_NAMES = ("cpl", "dlg", "map")
+ATTACK_NAMES = ("map", "cpl", "dlg")
 FRAMES, ITERATIONS, PICTURES = 24, 150, 100
 SIGMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 6.0, 20.0)
 """Where the slider stops."""

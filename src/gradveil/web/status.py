@@ -48,7 +48,15 @@ def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -
 def unreadable(name: str) -> dict[str, Any]:
     """Return the status of a run that cannot be read."""
     empty = dict.fromkeys(("dataset", "method", "date", "epsilon", "short_epsilon", "short_against"), "")
-    nothing: dict[str, Any] = {"done": 0, "rounds": 0, "time": 0, "accuracy": None, "baseline": None, "order_epsilon": "", "spark": []}
+    nothing: dict[str, Any] = {
+        "done": 0,
+        "rounds": 0,
+        "time": 0,
+        "accuracy": None,
+        "baseline": None,
+        "order_epsilon": "",
+        "spark": [],
+    }
     return {"name": name, "state": "unreadable", **empty, **nothing}
 
 
