@@ -62,7 +62,7 @@ def run_section(run: Evidence, others: Sequence[Evidence], show_truth: bool) -> 
     quoted = run.guarantee
     return {
         "method": run.method,
-        "title": f"{run.method} ({run.folder.name})",
+        "title": run.name,
         "verdict": verdict(run),
         "surfaces": [place(run, s) for s in SURFACES],
         "exhibits": exhibits(run, truth),
