@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PEERS := .venv-peers
+AXE := tests/web/axe
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject.toml --group build --universal \
 	--python-version 3.11 --generate-hashes --no-annotate --quiet --system-certs
@@ -56,12 +57,17 @@ test-tables: $(VENV)/.ready-dev  ## every table of the paper at smoke scale
 test-flower: $(VENV)/.ready-dev  ## the same plan over real SuperLinks and SuperNodes of this machine
 	$(BIN)/python -m pytest -n 2 -m flower
 
-test-browser: $(VENV)/.ready-dev  ## the pages in a real browser; needs chromium and chromedriver
+$(AXE)/node_modules/.ready: $(AXE)/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing: it brings axe-core, which checks that pages are accessible" >&2; exit 1; }
+	cd $(AXE) && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+test-browser: $(VENV)/.ready-dev $(AXE)/node_modules/.ready  ## the pages in a real browser; needs chromium, chromedriver and npm
 	@command -v chromedriver >/dev/null || { echo "chromedriver is missing: install chromium and chromium-driver (as root: make browser)" >&2; exit 1; }
 	$(BIN)/python -m pytest -m browser
 
-browser:  ## install Debian's chromium and its driver, as root
-	apt-get update -qq && apt-get install -y -qq chromium chromium-driver
+browser:  ## install Debian's chromium, its driver and npm where there is none, as root
+	apt-get update -qq && apt-get install -y -qq chromium chromium-driver $$(command -v npm >/dev/null || echo npm)
 
 test-packaging: $(VENV)/.ready-dev  ## the wheel, built and installed without the locks in an environment of its own
 	$(BIN)/python -m pytest -m packaging
@@ -100,4 +106,4 @@ audit-peers: $(PEERS)/.ready  ## audit jax_privacy, Opacus and Flower through ex
 	$(PEERS)/bin/python -m pytest -p no:cacheprovider tests/auditing/test_adapters.py
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(AXE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

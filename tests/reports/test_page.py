@@ -14,10 +14,12 @@ import pytest
 from gradveil.cli.main import main
 from gradveil.errors import BadInput
 from gradveil.leakage.attack_record import AttackRecord
-from gradveil.reports import card, evidence, words
+from gradveil.reports import card, evidence, figures, guarantee_rows, words
+from gradveil.reports.attack_views import exhibits, features
 from gradveil.reports.charts import INK, Line, curves
 from gradveil.reports.exhibits import Exhibit
-from gradveil.reports.page import features, page
+from gradveil.reports.page import page
+from gradveil.reports.verdict import verdict
 from gradveil.runs import store
 
 pytestmark = pytest.mark.slow
@@ -132,11 +134,70 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
     assert "budget" in text  # the line of --max-epsilon
 
 
-def test_headlines_say_whether_there_is_a_promise_and_a_leak(runs):
-    protected, bare = (words.headline(evidence.gather(runs / name)) for name in ("digits", "bare"))
+def told(run):
+    return " ".join(f"{tile.answer}: {tile.says}" for tile in verdict(run))
+
+
+def test_the_first_screen_says_accuracy_beside_a_baseline_the_promise_and_the_leak(runs):
+    gathered = [evidence.gather(runs / name) for name in ("digits", "bare")]
+    protected, bare = map(told, gathered)
     assert "a strong guarantee" in protected or "a moderate guarantee" in protected
+    assert f"epsilon {gathered[0].guarantee.epsilon:.3g}: Against an honest-but-curious server" in protected
     assert "no privacy guarantee" in bare
     assert "recovered part of the data" in bare
+    for run, said in zip(gathered, (protected, bare), strict=True):
+        low, high = run.result.accuracy_interval
+        assert f"{run.result.accuracy:.1%} of 450 test examples (95 % interval {low:.1%} to {high:.1%})" in said
+        assert f"the most frequent class is right on {run.result.majority_baseline:.1%}" in said
+        first = page([run]).partition("What is guaranteed</h3>")[0]
+        assert first.count('class="answer"') == 3
+        assert first.count('<span class="badge') == 3
+
+
+def test_adversaries_with_the_same_guarantee_share_a_row_and_none_is_lost(runs):
+    for name in ("digits", "bare", "own"):
+        run = evidence.gather(runs / name)
+        rows = guarantee_rows.rows(run)
+        named = [adversary for row in rows for adversary, _ in row["adversaries"]]
+        assert sorted(named) == sorted(g.threat_model for g in run.result.guarantees)
+        for row in rows:
+            held = [run.result.guarantee(adversary) for adversary, _ in row["adversaries"]]
+            assert {g.unit for g in held} == {row["unit"]}
+            assert {"none finite" if g.epsilon is None else f"{g.epsilon:.3g}" for g in held} == {row["epsilon"]}
+        shown = [(row["unit"], row["epsilon"], row["sampling"], row["caveat"]) for row in rows]
+        assert len(set(shown)) == len(shown)
+    assert len(guarantee_rows.rows(evidence.gather(runs / "bare"))) == 2  # one example, one client
+
+
+def test_what_never_changes_is_said_and_not_drawn(runs):
+    run = evidence.gather(runs / "digits")
+    assert (
+        figures.unchanging(run)
+        == "The same in every round: sigma is 7, the sensitivity S is 1, the clipping bound C is 1."
+    )
+    assert [chart.title for chart in figures.noise(run)] == ["Norms of gradients"]
+    lines = [replace(line, sigma=7.0 - i) for i, line in enumerate(run.lines)]
+    assert [chart.title for chart in figures.noise(replace(run, lines=lines))] == ["Noise scale", "Norms of gradients"]
+
+
+def test_no_chart_has_raw_markup_for_numbers_and_each_accuracy_has_its_baseline_and_interval(runs):
+    run = evidence.gather(runs / "digits")
+    charts = [*figures.learning(run, []), *figures.noise(run), *figures.spending(run), *figures.tradeoff([run])]
+    assert len(charts) >= 5
+    for chart in charts:
+        assert "$" not in chart.svg
+        assert "mathdefault" not in chart.svg
+    low, high = run.result.accuracy_interval
+    assert f"(95 % interval {low:.3f} to {high:.3f})" in charts[0].says
+    assert ">majority<" in charts[0].svg
+
+
+def test_three_readings_that_show_the_same_are_shown_once(runs):
+    run = evidence.gather(runs / "digits")
+    (one,) = [a for a in run.attacks if a.record.surface == 2]
+    again = replace(one, record=replace(one.record, surface=1))
+    shown = exhibits(replace(run, attacks=[one, again]), truth=True)
+    assert [len(exhibit["titles"]) for exhibit in shown] == [2]
 
 
 def test_an_attack_on_membership_stands_on_the_card_beside_what_the_guarantee_allows(runs, tmp_path):
@@ -169,11 +230,11 @@ def test_an_attack_on_membership_stands_on_the_card_beside_what_the_guarantee_al
 def test_a_headline_says_the_verdict_of_the_records(runs, verdict, said):
     run = evidence.gather(runs / "digits")
     attacks = [replace(one, record=replace(one.record, verdict=verdict)) for one in run.attacks]
-    told = replace(run, attacks=attacks)
-    assert said in words.headline(told)
-    assert {one["verdict"] for one in card.card(told)["attacks"]} == {verdict}
-    assert f"| {verdict} |" in card.markdown(card.card(told))
-    assert words.badge(attacks[0].record)[0] in page([told])
+    shown = replace(run, attacks=attacks)
+    assert said in told(shown)
+    assert {one["verdict"] for one in card.card(shown)["attacks"]} == {verdict}
+    assert f"| {verdict} |" in card.markdown(card.card(shown))
+    assert words.badge(attacks[0].record)[0] in page([shown])
 
 
 def test_true_records_and_the_seed_of_own_data_are_hidden_unless_asked_for(runs):
@@ -184,8 +245,8 @@ def test_true_records_and_the_seed_of_own_data_are_hidden_unless_asked_for(runs)
     hidden, shown = page([run]), page([run], show_truth=True)
     assert f"<td>{first['guess']}" not in hidden  # a good copy is as private as the record
     assert "recovered</th>" not in hidden
-    assert "<th>true</th>" not in hidden
-    assert "<th>true</th>" in shown
+    assert ">true</th>" not in hidden
+    assert ">true</th>" in shown
     assert f"<td>{truth}</td>" in shown
     for text in (hidden, shown, json.dumps(card.card(run)), card.markdown(card.card(run))):
         assert "424242" not in text
@@ -193,7 +254,7 @@ def test_true_records_and_the_seed_of_own_data_are_hidden_unless_asked_for(runs)
     assert main(["report", str(runs / "own"), "--show-truth", "--out", str(runs / "truth.html")]) == 0
     assert (runs / "truth.html").stat().st_mode & 0o077 == 0
     built_in = page([evidence.gather(runs / "table")])
-    assert "<th>true</th>" in built_in
+    assert ">true</th>" in built_in
 
 
 def test_exhibits_are_for_their_owner_alone_and_hold_no_pickle(runs):
@@ -218,7 +279,7 @@ def test_several_runs_are_compared_method_by_method(runs, capsys):
     assert told["bytes"] == len(text.encode())
     assert "Side by side" in text
     assert "Accuracy against leakage" in text
-    heads = re.findall(r"<th>([^<]*)</th>", text)
+    heads = re.findall(r"<th[^>]*>([^<]*)</th>", text)
     assert heads.index("fed-cdp (digits)") < heads.index("non-private (bare)")
 
 

@@ -81,7 +81,7 @@ def bodies(pick):
     )()
 
 
-FIELDS = ["name", "dataset", "method", "picture", "sigma", "attack", "rounds", "plan", "lr", "odd"]
+FIELDS = ["name", "dataset", "method", "picture", "sigma", "attack", "rounds", "plan", "lr", "odd", "own", "schema"]
 
 
 def request(pick, form):
@@ -93,7 +93,17 @@ def request(pick, form):
         many = "&".join(f"run={quote(names(pick)[:50])}" for _ in range(pick.choice([1, 13, 400])))
         return pick.choice(["GET", "HEAD"]), f"/compare?{many}&token=%ff", {"cookie": 'gradveil-8765="\\377;;=;'}, None
     name = encoded(pick, names(pick)) or "x"
-    where = pick.choice(["/api/runs", "/api/lab", f"/api/runs/{name}/stop", f"/api/runs/{name}/resume", "/run/one"])
+    where = pick.choice(
+        [
+            "/api/runs",
+            "/api/epsilon",
+            "/api/duration",
+            "/api/lab",
+            f"/api/runs/{name}/stop",
+            f"/api/runs/{name}/resume",
+            "/run/one",
+        ]
+    )
     headers = {FORM_HEADER: form}
     if pick.random() < 0.2:
         headers["content-length"] = pick.choice(["-1", "abc", "1e3", "9" * 5000, "\u00b2", "", "0"])

@@ -21,6 +21,7 @@ ADDRESSES = [
     ("GET", "/"), ("GET", "/new"), ("GET", "/lab"), ("GET", "/run/one"), ("GET", "/report/one"), ("GET", "/events/one"),
     ("GET", "/compare?run=one&run=two"), ("GET", "/static/page.js"), ("GET", "/nothing"), ("HEAD", "/"),
     ("OPTIONS", "/"), ("GET", "/api/runs"), ("POST", "/api/runs"), ("POST", "/api/lab"),
+    ("POST", "/api/epsilon"), ("POST", "/api/duration"),
     ("POST", "/api/runs/one/stop"), ("POST", "/api/runs/one/resume"), ("PUT", "/run/one"), ("DELETE", "/run/one"),
 ]  # fmt: skip
 

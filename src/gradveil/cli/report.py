@@ -22,6 +22,12 @@ def report(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
+    as_pdf: Annotated[
+        bool,
+        typer.Option(
+            "--pdf", help="Print the page to a PDF beside it, by chromium if installed.", rich_help_panel=OUTPUT
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write an HTML page: accuracy, guarantees and what attacks recovered.
@@ -30,4 +36,4 @@ def report(
     """
     from gradveil.cli import report_steps
 
-    report_steps.execute(runs, out, show_truth, as_json)
+    report_steps.execute(runs, out, show_truth, as_pdf, as_json)

@@ -10,6 +10,12 @@ def serve(
     runs: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="Folder that holds runs.", show_default="runs")
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder of your own data: pages may start runs on files below it.", show_default="none"
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(help="TCP port to listen on.")] = 8765,
     host: Annotated[
         str, typer.Option(help="Address to listen on; if other machines can reach it, you must set a token.")
@@ -30,4 +36,4 @@ def serve(
     """
     from gradveil.cli import serve_steps
 
-    serve_steps.execute(runs, port, host, token_file, token)
+    serve_steps.execute(runs, data, port, host, token_file, token)

@@ -11,13 +11,16 @@ from gradveil.errors import BadInput
 from gradveil.web.address import address, listen
 from gradveil.web.app import make
 from gradveil.web.guard import Rules
+from gradveil.web.own_data import OwnData
 from gradveil.web.run_processes import Runs
 from gradveil.web.token import VARIABLE, Token, choose
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def execute(runs: Path | None, port: int, host: str, token_file: Path | None, token: str | None) -> None:
+def execute(
+    runs: Path | None, data: Path | None, port: int, host: str, token_file: Path | None, token: str | None
+) -> None:
     """Serve the pages until interrupted; beyond this machine only with a token that the user chose."""
     if not 0 < port < 65536:
         raise BadInput(f"port = {port}: must be between 1 and 65535")
@@ -27,11 +30,17 @@ def execute(runs: Path | None, port: int, host: str, token_file: Path | None, to
             f"host = {host!r}: other machines can reach it, so it needs --token-file or {VARIABLE} (or --token)"
         )
     folder = _folder(runs)
-    app = make(Runs(folder.resolve()), Rules(_hosts(host, port, chosen), chosen.value))
+    app = make(Runs(folder.resolve(), _own_data(data)), Rules(_hosts(host, port, chosen), chosen.value))
     with listen(host, port) as listening, suppress(KeyboardInterrupt):  # which is how a server is meant to end
         _announce(folder, address(host, port), chosen)
         settings = uvicorn.Config(app, ws="none", log_level="warning", server_header=False, timeout_graceful_shutdown=2)
         uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _own_data(folder: Path | None) -> OwnData:
+    if folder is not None and not folder.is_dir():
+        raise BadInput(f"data = {str(folder)!r}: is not a folder")
+    return OwnData(None if folder is None else folder.resolve())
 
 
 def _hosts(host: str, port: int, token: Token) -> frozenset[str] | None:

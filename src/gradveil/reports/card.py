@@ -12,7 +12,8 @@ from gradveil.leakage.membership_record import MembershipRecord
 from gradveil.privacy.method import Method
 from gradveil.reports import words
 from gradveil.reports.evidence import WHERE, Evidence
-from gradveil.reports.page import audited, plan_digest, promise
+from gradveil.reports.guarantee_rows import audited, promise
+from gradveil.reports.page import plan_digest
 from gradveil.runs import store
 from gradveil.runs.epsilon_records import GuaranteeRecord
 

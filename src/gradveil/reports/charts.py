@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -12,7 +13,7 @@ import matplotlib as mpl
 mpl.use("svg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 INK = "#010203"
 """Stands for the colour of the page's text, which the page decides."""
@@ -20,12 +21,14 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F
 """Okabe and Ito's: told apart by colour-blind readers; lines also differ in dashes and marks."""
 DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)))
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
+WIDTH, HEIGHT, LEGEND_ROW, LETTERS = 4.8, 3.0, 0.24, 48
+"""Inches, and the letters of a legend's row. A page scales a figure to its column: 390 pixels leave letters legible."""
 STYLE: Any = {
     "svg.fonttype": "none",
     "text.parse_math": False,
     "svg.hashsalt": "gradveil",
     "font.family": "sans-serif",
-    "font.size": 10,
+    "font.size": 11,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": INK,
@@ -46,11 +49,36 @@ _DRAWING = threading.Lock()  # the style is one for the whole process, and the l
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One curve: what it is called, and its points; None is a gap."""
+    """One curve: what it is called, its points (None is a gap), and the 95 % interval of its last point."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float | None]
+    interval: tuple[float, float] | None = None
+
+    @property
+    def constant(self) -> bool:
+        """Whether it says the same everywhere, which a sentence says better."""
+        return len(self.y) > 0 and len(set(self.y)) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A level that curves are compared with: a budget that they must not cross, a baseline that they should."""
+
+    name: str
+    level: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run among others: leakage, accuracy with its 95 % interval, and epsilon (None: none finite)."""
+
+    name: str
+    leakage: float
+    accuracy: float
+    epsilon: float | None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +96,57 @@ def curves(
     y_label: str,
     lines: Sequence[Line],
     says: str,
-    limit: float | None = None,
+    mark: Mark | None = None,
     log: bool = False,
 ) -> Chart:
-    """Draw curves over rounds; `limit` is a budget that they must not cross."""
+    """Draw curves over rounds, beside a level if one is given."""
+    rows = sum(map(_rows, (line.name for line in lines))) if len(lines) > 1 else 0
     with _DRAWING, mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 3.2), layout="constrained")
-        axes = figure.add_subplot()
+        figure, axes = _blank(rows)
         for i, line in enumerate(lines):
             _draw(axes, line, i)
-        if limit is not None:
-            axes.axhline(limit, color=INK, linestyle=(0, (8, 3)), linewidth=1)
-            axes.annotate("budget", (1, limit), xycoords=("axes fraction", "data"), ha="right", va="bottom")
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if log:
-            axes.set_yscale("log")
-        if len(lines) > 1:
-            axes.legend()
+            _logarithmic(axes)
+        if mark is not None:
+            _level(axes, mark)
+        if rows:
+            figure.legend(loc="outside upper left")
         return Chart(_svg(figure), says, title)
 
 
-def scatter(title: str, points: Sequence[tuple[str, float, float, float | None]], says: str) -> Chart:
-    """Draw accuracy against leakage, one point a run: name, leakage, accuracy and epsilon (None: none finite)."""
+def scatter(title: str, points: Sequence[Point], says: str) -> Chart:
+    """Draw accuracy against leakage, one point a run."""
     with _DRAWING, mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        for i, (name, leakage, accuracy, epsilon) in enumerate(points):
-            guarantee = "no finite epsilon" if epsilon is None else f"epsilon {epsilon:.3g}"
-            name_it = f"{name}, {guarantee}"
-            axes.plot(leakage, accuracy, MARKS[i % 7], color=COLOURS[i % 7], markersize=9, label=name_it)
-        axes.set_xlabel("leakage (largest reduction of the prior-only error, as a share)")
-        axes.set_ylabel("accuracy on test examples (share)")
-        axes.set_xlim(-0.05, max(1.05, *(x for _, x, _, _ in points)))
+        figure, axes = _blank(sum(map(_rows, map(_named, points))))
+        for i, point in enumerate(points):
+            colour, mark = COLOURS[i % 7], MARKS[i % 7]
+            label = fill(_named(point), LETTERS)
+            axes.plot(point.leakage, point.accuracy, mark, color=colour, markersize=9, label=label)
+            _interval(axes, point.leakage, point.accuracy, point.interval, colour)
+        axes.set_xlabel("leakage (share of the blind error)")
+        axes.set_ylabel("accuracy (share)")
+        axes.set_xlim(-0.05, max(1.05, *(point.leakage for point in points)))
         axes.margins(y=0.25)
-        axes.legend()
+        figure.legend(loc="outside upper left")
         return Chart(_svg(figure), says, title)
+
+
+def _named(point: Point) -> str:
+    return f"{point.name}, " + ("no finite epsilon" if point.epsilon is None else f"epsilon {point.epsilon:.3g}")
+
+
+def _rows(name: str) -> int:
+    """Count the rows of a legend that a name takes."""
+    return fill(name, LETTERS).count("\n") + 1
+
+
+def _blank(rows: int) -> tuple[Figure, Axes]:
+    """Return an empty figure with room for the rows of a legend above it, so that the legend covers nothing."""
+    figure = Figure(figsize=(WIDTH, HEIGHT + LEGEND_ROW * rows), layout="constrained")
+    return figure, figure.add_subplot()
 
 
 def _draw(axes: Axes, line: Line, i: int) -> None:
@@ -114,7 +156,32 @@ def _draw(axes: Axes, line: Line, i: int) -> None:
     x, y = zip(*points, strict=True)
     dashes: Any = DASHES[i % 7]
     few = len(points) <= 12
-    axes.plot(x, y, color=COLOURS[i % 7], linestyle=dashes, marker=MARKS[i % 7] if few else None, label=line.name)
+    mark, label = MARKS[i % 7] if few else None, fill(line.name, LETTERS)
+    axes.plot(x, y, color=COLOURS[i % 7], linestyle=dashes, marker=mark, label=label)
+    _interval(axes, x[-1], y[-1], line.interval, COLOURS[i % 7])
+
+
+def _interval(axes: Axes, x: float, y: float, interval: tuple[float, float] | None, colour: str) -> None:
+    if interval is not None:
+        low, high = interval
+        axes.errorbar([x], [y], [[max(0.0, y - low)], [max(0.0, high - y)]], color=colour, capsize=4, linewidth=1.5)
+
+
+def _level(axes: Axes, mark: Mark) -> None:
+    """Draw a level with its name, beyond the last round where no curve is."""
+    axes.axhline(mark.level, color=INK, linestyle=(0, (8, 3)), linewidth=1)
+    axes.annotate(
+        mark.name, (1, mark.level), (4, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+        ha="left", va="center", fontsize=10, annotation_clip=False,
+    )  # fmt: skip
+
+
+def _logarithmic(axes: Axes) -> None:
+    """Use a logarithmic axis whose numbers are written as people do: 0.5, 20, 1e+04."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _svg(figure: Figure) -> str:

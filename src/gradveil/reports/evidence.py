@@ -94,8 +94,8 @@ class Evidence:
         return max((max(0.0, r.gain) / r.prior_rmse for r in judged), default=None)
 
 
-def gather(folder: Path) -> Evidence:
-    """Read a run folder."""
+def gather(folder: Path, exhibits: bool = True) -> Evidence:
+    """Read a run folder; without `exhibits`, what attacks have to show is left on the disk."""
     if not store.exists(folder / store.PLAN):
         raise BadInput(f"{str(folder)!r}: is not a run folder")
     plan = store.read_plan(folder)
@@ -107,7 +107,7 @@ def gather(folder: Path) -> Evidence:
         result=store.read_result(folder, history.heads[-1]),
         data=store.read_data(folder),
         environment=store.read_environment(folder),
-        attacks=list(_attacks(folder / "attacks")),
+        attacks=list(_attacks(folder / "attacks", exhibits)),
         audit=_audit(folder / AUDIT, plan),
     )
 
@@ -120,10 +120,11 @@ def _audit(path: Path, plan: Plan) -> AuditRecord | None:
     return record if record.plan_sha256 == codec.digest(plan) else None
 
 
-def _attacks(folder: Path) -> Iterable[Shown]:
+def _attacks(folder: Path, exhibits: bool) -> Iterable[Shown]:
     for path in sorted(folder.glob("*.json")):
         exhibit = path.with_suffix(".npz")
-        yield Shown(store.read_record(path, AttackRecord), Exhibit.load(exhibit) if exhibit.exists() else None)
+        shown = Exhibit.load(exhibit) if exhibits and exhibit.exists() else None
+        yield Shown(store.read_record(path, AttackRecord), shown)
 
 
 def folders_in(folder: Path) -> list[Path]:

@@ -113,13 +113,14 @@ def _rmse(guess: Array, truth: Array) -> float:
 def drawn(exhibit: Exhibit, title: str) -> bytes:
     """Draw an exhibit of pictures as a PNG."""
     count = exhibit.guesses.shape[1]
-    columns = ("truth", *(_column(i, count) for i in range(count)), "prior only")
+    columns = ("truth", *moment_names(count), "prior only")
     return gallery(title, columns, [_strip(exhibit, i) for i in range(len(exhibit.truth))])
 
 
-def _column(i: int, count: int) -> str:
-    last = count - 1
-    return "start" if i == 0 and last > 0 else ("result" if i == last else f"moment {i}")
+def moment_names(count: int) -> tuple[str, ...]:
+    """Name the moments of a guess: where it started, some on the way, and what came out."""
+    between = tuple(f"moment {i}" for i in range(1, count - 1))
+    return ("start", *between, "result") if count > 1 else ("result",)
 
 
 def _strip(exhibit: Exhibit, i: int) -> Strip:

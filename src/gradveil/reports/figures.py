@@ -2,70 +2,88 @@
 
 from collections.abc import Sequence
 
-from gradveil.reports.charts import Chart, Line, curves, scatter
+from gradveil.reports.charts import Chart, Line, Mark, Point, curves, scatter
 from gradveil.reports.evidence import Evidence
-from gradveil.runs.run_records import quality
+from gradveil.runs.epsilon_records import EpsilonCurve
 
 SOUND = ("pld", "rdp")
 
 
 def learning(run: Evidence, others: Sequence[Evidence]) -> list[Chart]:
-    """Draw accuracy and loss over rounds, beside other runs."""
+    """Draw accuracy (RMSE of a number) and loss over rounds, beside other runs and a constant answer."""
     runs = [run, *others]
-    last = f"{quality(run.lines[-1])} after round {len(run.lines)}" if run.lines else "none yet"
-    number = bool(run.lines) and run.accuracy is None
-    charts = [
-        curves(
-            "RMSE", "round", "RMSE on test examples (units of the target)",
-            [_line(r, "rmse") for r in runs], f"RMSE over rounds; {run.name} ends at {last}.",
-        ) if number else curves(
-            "Accuracy", "round", "accuracy on test examples (share)",
-            [_line(r, "accuracy") for r in runs], f"Accuracy over rounds; {run.name} ends at {last}.",
-        ),
-        curves(
-            "Loss", "round",
-            "squared error on test examples (range 2)" if number else "cross-entropy on test examples (nats)",
-            [_line(r, "loss") for r in runs], f"Loss over rounds of {', '.join(r.name for r in runs)}.",
-        ),
-    ]  # fmt: skip
-    return charts if run.lines else []
+    if not run.lines:
+        return []
+    number = run.lines[-1].rmse is not None
+    losses, unit = [_line(r, "loss") for r in runs], "squared error (range 2)" if number else "cross-entropy (nats)"
+    says = f"Loss on test examples over rounds. {'; '.join(f'{line.name}: {_ends(line)}' for line in losses)}."
+    return [_errors(run, runs) if number else _accuracies(run, runs), curves("Loss", "round", unit, losses, says)]
+
+
+def _accuracies(run: Evidence, runs: Sequence[Evidence]) -> Chart:
+    level = None if run.result is None else run.result.majority_baseline
+    constant = "" if level is None else f" The dashed level is what naming the most frequent class gets: {level:.3f}."
+    return curves(
+        "Accuracy", "round", "accuracy (share)", [_accuracy(r) for r in runs],
+        f"Accuracy on test examples over rounds. {'; '.join(_last(r) for r in runs)}.{constant}",
+        None if level is None else Mark("majority", level),
+    )  # fmt: skip
+
+
+def _errors(run: Evidence, runs: Sequence[Evidence]) -> Chart:
+    level = None if run.result is None else run.result.mean_baseline
+    lines = [_line(r, "rmse") for r in runs]
+    constant = "" if level is None else f" The dashed level is what naming the mean gets: {level:.4g}."
+    return curves(
+        "RMSE", "round", "RMSE (units of the target)", lines,
+        f"RMSE on test examples over rounds. {'; '.join(f'{line.name}: {_ends(line)}' for line in lines)}.{constant}",
+        None if level is None else Mark("mean", level),
+    )  # fmt: skip
 
 
 def noise(run: Evidence) -> list[Chart]:
-    """Draw sigma, the sensitivity that scales it, and the norms it follows."""
+    """Draw what changes of sigma, the sensitivity that scales it, and the norms it follows."""
     if run.plan.method.noise.silent or not run.lines:
         return []
-    charts = [
-        curves(
-            "Noise scale", "round", "sigma (multiples of S)", [_line(run, "sigma", "sigma")],
-            f"Sigma over rounds, from {run.lines[0].sigma:.3g} to {run.lines[-1].sigma:.3g}.",
-        )
-    ]  # fmt: skip
-    sensitivities = [line.sensitivity for line in run.lines if line.sensitivity is not None]
-    if not sensitivities:  # over a network it stays with the data
-        return charts
-    return [
-        *charts,
-        curves(
-            "Noise follows the gradient", "round", "l2 norm",
-            [_line(run, "sensitivity", "sensitivity S"), _line(run, "clip", "clipping bound C"),
-             _line(run, "unit_norm", "mean norm before clipping")],
-            f"The sensitivity that scales the noise, from {sensitivities[0]:.3g} to {sensitivities[-1]:.3g}, with the "
-            "clipping bound and the mean norm of a unit.",
-        ),
-    ]  # fmt: skip
+    sigma = _line(run, "sigma", "sigma")
+    norms = [
+        _line(run, "sensitivity", "sensitivity S"),
+        _line(run, "clip", "clipping bound C"),
+        _line(run, "unit_norm", "mean norm before clipping"),
+    ]
+    moving = [line for line in norms if _moves(line)]
+    charts = []
+    if _moves(sigma):
+        says = f"Sigma over rounds: {_ends(sigma)}."
+        charts.append(curves("Noise scale", "round", "sigma (multiples of S)", [sigma], says))
+    if moving:
+        says = "; ".join(f"{line.name}: {_ends(line)}" for line in moving)
+        charts.append(curves("Norms of gradients", "round", "l2 norm", moving, f"Norms over rounds. {says}."))
+    return charts
+
+
+def unchanging(run: Evidence) -> str:
+    """Say what of the noise is the same in every round, and so is not drawn."""
+    if run.plan.method.noise.silent or not run.lines:
+        return ""
+    named = {"sigma": "sigma", "sensitivity": "the sensitivity S", "clip": "the clipping bound C"}
+    lines = [_line(run, key, name) for key, name in named.items()]
+    same = [f"{line.name} is {line.y[0]:.3g}" for line in lines if line.constant and line.y[0] is not None]
+    return f"The same in every round: {', '.join(same)}." if same else ""
 
 
 def spending(run: Evidence) -> list[Chart]:
     """Draw epsilon over rounds: sound ones by adversary, and the paper's by accountant."""
-    lines = [line for line in (_spent(run), *_by_adversary(run)) if line is not None]
+    lines = _merged(_accounts(run))
+    limit = None if run.plan.max_epsilon is None else Mark("budget", run.plan.max_epsilon)
     charts = []
     if lines:
-        says = "; ".join(f"{line.name} ends at {line.y[-1]:.3g}" for line in lines)
-        charts.append(curves("Epsilon spent, sound", "round", "epsilon", lines, says + ".", run.plan.max_epsilon))
+        says = f"{'; '.join(f'{line.name}: {_end(line)}' for line in lines)}."
+        budget = "" if limit is None else f" The dashed level is the budget: {limit.level:g}."
+        charts.append(curves("Epsilon spent, sound", "round", "epsilon", lines, says + budget, limit))
     paper = _as_paper(run)
     if paper:
-        says = "; ".join(f"{line.name} ends at {line.y[-1]:.3g}" for line in paper)
+        says = "; ".join(f"{line.name}: {_end(line)}" for line in paper)
         title = "Epsilon as the paper accounts (not a guarantee)"
         charts.append(curves(title, "round", "epsilon", paper, says + ".", log=True))
     return charts
@@ -74,37 +92,94 @@ def spending(run: Evidence) -> list[Chart]:
 def tradeoff(runs: Sequence[Evidence]) -> list[Chart]:
     """Draw accuracy against leakage against epsilon."""
     points = [
-        (r.name, r.leakage, r.accuracy, None if r.guarantee is None else r.guarantee.epsilon)
+        Point(r.name, r.leakage, r.accuracy, None if r.guarantee is None else r.guarantee.epsilon, _spread(r))
         for r in runs
         if r.leakage is not None and r.accuracy is not None
     ]
-    says = "; ".join(f"{name}: accuracy {a:.3f}, leakage {x:.3f}" for name, x, a, _ in points)
-    return [scatter("Accuracy against leakage", points, says + ".")] if points else []
+    told = "; ".join(f"{p.name}: accuracy {p.accuracy:.3f}, leakage {p.leakage:.3f}" for p in points)
+    says = f"Leakage is the largest share of a blind guess's error that an attack took away. {told}."
+    return [scatter("Accuracy against leakage", points, says)] if points else []
+
+
+def _moves(line: Line) -> bool:
+    """Whether there is something to draw: over a network some of it stays with the data."""
+    return not line.constant and any(value is not None for value in line.y)
+
+
+def _merged(accounts: Sequence[EpsilonCurve]) -> list[Line]:
+    """Draw adversaries against whom the same was spent as one line, under all their names."""
+    groups: list[list[EpsilonCurve]] = []
+    for one in accounts:
+        twins = next((group for group in groups if _agree(group[0], one)), None)
+        if twins is None:
+            groups.append([one])
+        else:
+            twins.append(one)
+    return [
+        Line(f"{', '.join(g.threat_model for g in group)} (one {group[0].unit})", group[0].rounds, group[0].epsilon)
+        for group in groups
+    ]
+
+
+def _agree(one: EpsilonCurve, other: EpsilonCurve) -> bool:
+    """Whether two curves protect the same unit, end in the same round, and are equal wherever both are known."""
+    known, told = (dict(zip(curve.rounds, curve.epsilon, strict=True)) for curve in (one, other))
+    return (
+        one.unit == other.unit
+        and one.rounds[-1] == other.rounds[-1]
+        and all(known[t] == told[t] for t in known.keys() & told.keys())
+    )
+
+
+def _spread(run: Evidence) -> tuple[float, float] | None:
+    return None if run.result is None else run.result.accuracy_interval
+
+
+def _accuracy(run: Evidence) -> Line:
+    line = _line(run, "accuracy")
+    return Line(line.name, line.x, line.y, _spread(run))
+
+
+def _last(run: Evidence) -> str:
+    """Say where the accuracy of a run ends, with its interval."""
+    if run.accuracy is None:
+        return f"{run.name}: none yet"
+    spread = _spread(run)
+    within = "" if spread is None else f" (95 % interval {spread[0]:.3f} to {spread[1]:.3f})"
+    return f"{run.name}: {run.accuracy:.3f} after round {len(run.lines)}{within}"
+
+
+def _ends(line: Line) -> str:
+    """Say from what to what a curve goes."""
+    values = [value for value in line.y if value is not None]
+    return f"from {values[0]:.3g} to {values[-1]:.3g}" if values else "not known"
+
+
+def _end(line: Line) -> str:
+    return "none finite" if line.y[-1] is None else f"{line.y[-1]:.3g} at the end"
 
 
 def _line(run: Evidence, key: str, name: str | None = None) -> Line:
     return Line(name or run.name, [line.round + 1 for line in run.lines], [getattr(line, key) for line in run.lines])
 
 
-def _spent(run: Evidence) -> Line | None:
-    """Read what training itself accounted soundly, against the adversary of the plan; the end is in the result."""
+def _accounts(run: Evidence) -> list[EpsilonCurve]:
+    """Read what was spent soundly: against the adversary of the plan as training went on, against others at the end."""
+    others = () if run.result is None else run.result.epsilon_over_rounds.sound
+    return [*_spent(run), *(curve for curve in others if curve.threat_model != run.plan.threat_model)]
+
+
+def _spent(run: Evidence) -> list[EpsilonCurve]:
+    """Read what training itself accounted, against the adversary of the plan; the end is in the result."""
     spent = [(line.round + 1, s) for line in run.lines if (s := line.spent) is not None]
     finite = [(t, s.epsilon) for t, s in spent if s.epsilon is not None and s.accountant in SOUND]
     last = None if run.guarantee is None else run.guarantee.epsilon
     if last is not None:
         finite = [(t, e) for t, e in finite if t < len(run.lines)] + [(len(run.lines), last)]
     if not finite:
-        return None
-    return Line(f"{run.plan.threat_model} (one {run.plan_unit})", *map(list, zip(*finite, strict=True)))
-
-
-def _by_adversary(run: Evidence) -> list[Line]:
-    """Read what the run accounted against the other adversaries when it was over."""
-    return [
-        Line(f"{curve.threat_model} (one {curve.unit})", curve.rounds, curve.epsilon)
-        for curve in (() if run.result is None else run.result.epsilon_over_rounds.sound)
-        if curve.threat_model != run.plan.threat_model
-    ]
+        return []
+    rounds, epsilon = zip(*finite, strict=True)
+    return [EpsilonCurve(threat_model=run.plan.threat_model, unit=run.plan_unit, rounds=rounds, epsilon=epsilon)]
 
 
 def _as_paper(run: Evidence) -> list[Line]:

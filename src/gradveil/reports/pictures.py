@@ -1,5 +1,6 @@
 """The gallery of gradient leakage: one row a victim, one column a moment or a method, as the bytes of a PNG."""
 
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -54,6 +55,13 @@ def gallery(title: str, columns: tuple[str, ...], strips: Sequence[Strip]) -> by
     file = BytesIO()
     page.save(file, "PNG")
     return file.getvalue()
+
+
+def data_address(image: Array) -> str:
+    """Return one picture, floats [h, w, 1 or 3], as a PNG in a data address; a page enlarges it."""
+    file = BytesIO()
+    _colour(image).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def frames(count: int, limit: int) -> tuple[int, ...]:
@@ -114,10 +122,14 @@ def _captioned(image: Array, caption: str) -> _Cell:
 
 def _enlarge(image: Array) -> _Cell:
     """Return [h, w, 1 or 3] in colour, every pixel as a square of factor x factor pixels."""
-    shown = np.rint(np.clip(np.nan_to_num(image, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
     factor = max(1, round(_HEIGHT / image.shape[0]))
-    colour = np.repeat(shown, 3 // shown.shape[2], axis=2)
-    return Image.fromarray(colour.repeat(factor, axis=0).repeat(factor, axis=1))
+    return _colour(image).resize((image.shape[1] * factor, image.shape[0] * factor), Image.Resampling.NEAREST)
+
+
+def _colour(image: Array) -> _Cell:
+    """Return [h, w, 1 or 3] in colour, clamped to [0, 1], NaN as black."""
+    shown = np.rint(np.clip(np.nan_to_num(image, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
+    return Image.fromarray(np.repeat(shown, 3 // shown.shape[2], axis=2))
 
 
 def _write(text: str) -> _Cell:

@@ -30,8 +30,31 @@ class Estimate:
     copies: int
 
 
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """Seconds that training `clients` clients and one evaluation took; parameters of the model, copies of a record."""
+
+    clients: int
+    training: float
+    testing: float
+    parameters: int
+    copies: int
+
+    def seconds(self, plan: Plan, steps: int) -> float:
+        """Scale up to all rounds of a plan; it was measured with `steps` local steps."""
+        calls = math.ceil(plan.cohort / self.clients)
+        return (self.training * calls * plan.local_steps / steps + self.testing) * plan.rounds
+
+
 def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
     """Time one small cohort and one evaluation after compilation, and scale up to T rounds of K clients."""
+    cost = measured(plan, dataset, options)
+    gathered = 3 * 4 * cost.parameters * plan.cohort
+    return Estimate(cost.seconds(plan, plan.local_steps), _peak_memory() + gathered, cost.parameters, cost.copies)
+
+
+def measured(plan: Plan, dataset: Dataset, options: Options) -> RoundCost:
+    """Train a few clients for real after compilation, and evaluate."""
     dataset = data_for(plan, dataset)
     population, roots = Population.of(plan, dataset), Keys.of(plan.seed, False)
     state = server.init(plan, dataset.shape, len(dataset.classes), roots)
@@ -44,10 +67,7 @@ def estimate(plan: Plan, dataset: Dataset, options: Options) -> Estimate:
     trained = time.perf_counter()
     score(plan.model, state.params, dataset.test)
     tested = time.perf_counter()
-    a_round = (trained - began) * math.ceil(plan.cohort / len(few)) + (tested - trained)
-    parameters = tree.size(state.params)
-    gathered = 3 * 4 * parameters * plan.cohort
-    return Estimate(a_round * plan.rounds, _peak_memory() + gathered, parameters, population.copies)
+    return RoundCost(len(few), trained - began, tested - trained, tree.size(state.params), population.copies)
 
 
 def _peak_memory() -> int:

@@ -15,15 +15,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from gradveil.data.sources import describe
 from gradveil.errors import BadInput
-from gradveil.methods import METHODS
 from gradveil.reports.page import style
-from gradveil.web import lab
+from gradveil.web import forecast, lab
 from gradveil.web.guard import Guard, Rules
 from gradveil.web.refusals import HANDLERS, Overloaded, brief
 from gradveil.web.report_pages import MOST_COMPARED, ReportPages
-from gradveil.web.run_form import OPTIONS
+from gradveil.web.run_form import FIELDS
 from gradveil.web.run_processes import Runs
 from gradveil.web.turns import ClientLeft, Workers
 
@@ -41,6 +39,8 @@ def make(runs: Runs, rules: Rules) -> Starlette:
         Route("/lab", pages.lab),
         Route("/compare", pages.compare),
         Route("/api/runs", pages.start, methods=["POST"]),
+        Route("/api/epsilon", pages.epsilon, methods=["POST"]),
+        Route("/api/duration", pages.duration, methods=["POST"]),
         Route("/api/lab", pages.attack, methods=["POST"]),
         Route("/api/runs/{name:path}/stop", pages.stop, methods=["POST"]),
         Route("/api/runs/{name:path}/resume", pages.resume, methods=["POST"]),
@@ -64,17 +64,18 @@ def _templates() -> Environment:
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
-STATIC = {"page.js": "text/javascript", "style.css": "text/css"}
+SCRIPTS = ("page.js", "runs.js", "new.js", "run.js", "lab.js")
 
 
 async def static(request: Request) -> Response:
-    """Return the script or the style sheet, and nothing else."""
+    """Return a script or the style sheet, and nothing else."""
     name = request.path_params["name"]
-    if name not in STATIC:
-        return PlainTextResponse("there is no such file\n", 404)
     if name == "style.css":
-        return Response(style(), media_type=STATIC[name])
-    return Response(files("gradveil.web").joinpath("page.js").read_text(encoding="utf-8"), media_type=STATIC[name])
+        return Response(style(), media_type="text/css")
+    if name not in SCRIPTS:
+        return PlainTextResponse("there is no such file\n", 404)
+    script = files("gradveil.web").joinpath("scripts", name).read_text(encoding="utf-8")
+    return Response(script, media_type="text/javascript")
 
 
 class Pages:
@@ -83,6 +84,7 @@ class Pages:
     def __init__(self, runs: Runs, rules: Rules) -> None:
         self._runs, self._rules, self._reports = runs, rules, ReportPages(runs)
         self._reporting, self._attacking = Workers(threads=2, waiting=16), Workers(threads=1, waiting=4)
+        self._forecasting, self._timing = Workers(threads=1, waiting=8), Workers(threads=1, waiting=8)
         self._streams = 0
 
     def _page(self, template: str, **values: Any) -> Response:
@@ -96,14 +98,15 @@ class Pages:
 
     async def new(self, request: Request) -> Response:
         """Show the form of a new run."""
-        names = [source.name for source in describe()]
-        return self._page("new.html", title="New run", datasets=names, methods=list(METHODS), options=list(OPTIONS))
+        own = None if self._runs.data.root is None else await run_in_threadpool(self._runs.data.listed)
+        return self._page("new.html", title="New run", groups=FIELDS, own=own)
 
     async def lab(self, request: Request) -> Response:
         """Show the lab."""
         return self._page(
-            "lab.html", title="Leak lab", datasets=lab.DATASETS, methods=lab.METHOD_NAMES, attacks=lab.ATTACK_NAMES
-        )
+            "lab.html", title="Leak lab", datasets=lab.DATASETS, methods=lab.METHOD_NAMES, attacks=lab.ATTACK_NAMES,
+            first=lab.SHOWN_FIRST, sigmas=lab.SIGMAS, pictures=lab.PICTURES,
+        )  # fmt: skip
 
     async def run(self, request: Request) -> Response:
         """Show one run, live."""
@@ -135,6 +138,19 @@ class Pages:
         """Start a run; what the command line refuses is refused in its words."""
         fields = _fields(await _object(request))
         return JSONResponse({"name": await run_in_threadpool(self._runs.start, fields)})
+
+    async def epsilon(self, request: Request) -> Response:
+        """Say what the plan in a form would spend, and which settings it has."""
+        return await self._forecast(self._forecasting, forecast.epsilon, request)
+
+    async def duration(self, request: Request) -> Response:
+        """Say how long the plan in a form would take."""
+        return await self._forecast(self._timing, forecast.duration, request)
+
+    async def _forecast(self, workers: Workers, ask: Callable[..., dict[str, Any]], request: Request) -> Response:
+        fields = _fields(await _object(request))
+        key = tuple(sorted(fields.items()))
+        return JSONResponse(await workers.do(key, lambda: ask(fields, self._runs.data), request.is_disconnected))
 
     async def stop(self, request: Request) -> Response:
         """Stop a run."""

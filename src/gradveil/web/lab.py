@@ -1,12 +1,10 @@
 """The leak lab: one picture, one protection, one attack, and the steps by which it was rebuilt."""
 
-import base64
 from dataclasses import dataclass, replace
-from io import BytesIO
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from gradveil.attacks.zoo import ATTACKS
 from gradveil.data.sampling import FixedPass
@@ -21,14 +19,19 @@ from gradveil.methods import METHODS
 from gradveil.models.networks import AttackNet
 from gradveil.privacy.schedule import Constant
 from gradveil.reports.exhibits import Exhibit, exhibit_of
+from gradveil.reports.pictures import data_address
 from gradveil.runs.presets import fitted, resolve
 from gradveil.surface import Surface
 from gradveil.web.refusals import brief
 
 DATASETS = ("digits", "mnist", "cifar10", "lfw")
 METHOD_NAMES = ("non-private", "fed-cdp", "fed-alpha-cdp", "fed-sum", "fed-sdp-client", "pruning", "dssgd")
-ATTACK_NAMES = ("cpl", "dlg", "map")
+ATTACK_NAMES = ("map", "cpl", "dlg")
 FRAMES, ITERATIONS, PICTURES = 24, 150, 100
+SIGMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 6.0, 20.0)
+"""Where the slider stops."""
+SHOWN_FIRST = ("non-private", "pruning", "fed-alpha-cdp", "fed-cdp")
+"""Methods that are beside each other when the lab opens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ def _number(form: dict[str, Any], key: str, kind: Any) -> Any:
         raise BadInput(f"{key} = {brief(value)}: must be {expected}") from None
 
 
+@lru_cache(maxsize=256)
 def answer(request: LabRequest) -> dict[str, Any]:
     """Attack one gradient of a fresh network and give the steps as pictures, beside the truth and a blind guess."""
     data = load(request.dataset)
@@ -77,7 +81,7 @@ def answer(request: LabRequest) -> dict[str, Any]:
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
     drop_programs_if_many()
     outcome = attack(_only(scene, request.picture), _slow(request.attack), 1, identify=False)
-    return _as_json(exhibit_of(outcome, 1, FRAMES), outcome.record)
+    return _as_json(exhibit_of(outcome, 1, FRAMES), outcome.record) | {"noisy": not method.noise.silent}
 
 
 def _slow(name: str) -> Any:
@@ -92,10 +96,10 @@ def _only(scene: Any, client: int) -> Any:
 
 def _as_json(exhibit: Exhibit, record: AttackRecord) -> dict[str, Any]:
     return {
-        "truth": picture(exhibit.truth[0]),
-        "prior": picture(exhibit.prior[0]),
+        "truth": data_address(exhibit.truth[0]),
+        "prior": data_address(exhibit.prior[0]),
         "frames": [
-            {"iteration": int(n), "image": picture(g)}
+            {"iteration": int(n), "image": data_address(g)}
             for n, g in zip(exhibit.iterations[0], exhibit.guesses[0], strict=True)
         ],
         "error": float(exhibit.errors[0]),
@@ -103,11 +107,3 @@ def _as_json(exhibit: Exhibit, record: AttackRecord) -> dict[str, Any]:
         "seconds": record.seconds,
         "label_right": record.label_accuracy == 1,
     }
-
-
-def picture(image: np.ndarray[Any, Any]) -> str:
-    """Return [h, w, 1 or 3] floats as a PNG in a data address."""
-    pixels = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
-    buffer = BytesIO()
-    Image.fromarray(np.repeat(pixels, 3 // pixels.shape[2], axis=2)).save(buffer, "PNG")
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

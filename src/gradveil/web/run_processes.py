@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NoReturn
@@ -20,10 +20,12 @@ from gradveil.leakage.self_attack import attacked_round
 from gradveil.reports.evidence import Evidence, gather
 from gradveil.runs import store
 from gradveil.web.child import STATUS, ChildOrder, read_status, sidecar
+from gradveil.web.own_data import OwnData
 from gradveil.web.refusals import Damaged, NoSuchRun, brief, readable
 from gradveil.web.run_form import planned
 from gradveil.web.special_files import refuse_odd_files
-from gradveil.web.status import status
+from gradveil.web.status import status, unreadable
+from gradveil.web.summaries import Summaries
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 PID = ".process"
@@ -34,9 +36,11 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """A folder of runs."""
+    """A folder of runs, and what of the user's own data a page may train on."""
 
     root: Path
+    data: OwnData = field(default_factory=OwnData)
+    _summaries: Summaries = field(default_factory=Summaries, compare=False, repr=False)
 
     def names(self) -> list[str]:
         """Return the runs by their paths below the folder, the newest first."""
@@ -72,13 +76,13 @@ class Runs:
             return self.status_of(name)
         except (NoSuchRun, Damaged):
             printable = name.encode("utf-8", "backslashreplace").decode()  # names on a disk need not be text
-            nothing = {"dataset": "", "method": "", "done": 0, "rounds": 0, "accuracy": None, "epsilon": ""}
-            return {"name": printable, "state": "unreadable", **nothing}
+            return unreadable(printable)
 
     def status_of(self, name: str) -> dict[str, Any]:
         """Return the status of a run."""
-        run = self.evidence(name)
+        folder = self.folder(name)
         with readable(name):
+            run = self._summaries.of(folder)
             return status(run, name, self._running(name), read_status(self.root / name))
 
     def start(self, form: Mapping[str, str]) -> str:
@@ -88,7 +92,7 @@ class Runs:
             raise BadInput(f"name = {brief(name)}: must be letters, digits, dots, - and _, at most 64")
         if (self.root / name).exists():
             raise BadInput(f"name = {name!r}: a run of this name exists already; choose another")
-        self._launch(name, ChildOrder(attack=bool(form.get("attack")), plan=planned(form)))
+        self._launch(name, ChildOrder(attack=bool(form.get("attack")), plan=planned(form, self.data)[0]))
         return name
 
     def resume(self, name: str) -> None:

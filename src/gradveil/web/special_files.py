@@ -5,10 +5,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from gradveil.auditing.audit_record import AUDIT
 from gradveil.errors import BadInput
 from gradveil.runs import store
 
-FILES = (store.PLAN, store.DATA, "environment.json", store.METRICS, store.RESULT)
+FILES = (store.PLAN, store.DATA, "environment.json", store.METRICS, store.RESULT, AUDIT)
 OTHER_FILES = (".lock", "watch.json")
 """Read too, and in no report."""
 
@@ -27,6 +28,16 @@ def refuse_odd_files(folder: Path) -> None:
     for path in [*sources(folder), *others]:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadInput(f"{str(path.relative_to(folder))!r} is not a file")
+
+
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+def signature(folder: Path) -> Signature:
+    """Return what tells without reading whether a file that a report depends on was changed since."""
+    refuse_odd_files(folder)
+    about = ((path.name, path.stat()) for path in sources(folder))
+    return tuple((name, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for name, s in about)
 
 
 def digest(folder: Path) -> str:
