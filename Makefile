@@ -70,6 +70,7 @@ lock: $(VENV)/.ready-dev  ## make requirements/*.lock from pyproject.toml; pins 
 	$(COMPILE) --extra dev $(UPGRADE) -o requirements/dev.lock
 	$(COMPILE) --extra flower -c requirements/dev.lock -o requirements/flower.lock
 	$(COMPILE) -c requirements/dev.lock -o requirements/core.lock
+	$(COMPILE) --extra docs -c requirements/dev.lock -o requirements/docs.lock
 
 audit-deps: $(VENV)/.ready-dev  ## look up known vulnerabilities of the locked versions; fails if one cannot be looked up
 	$(BIN)/uvx --system-certs pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements/dev.lock
