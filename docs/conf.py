@@ -19,7 +19,6 @@ extensions = ["myst_nb"]
 html_theme = "sphinx_book_theme"
 html_title = "gradveil"
 html_static_path = ["_static"]
-html_extra_path = ["schemas"]
 html_css_files = ["site.css"]
 html_theme_options = {"show_navbar_depth": 1, "use_download_button": False, "home_page_in_toc": True}
 html_copy_source = html_show_sourcelink = False
@@ -27,7 +26,9 @@ exclude_patterns = ["schemas/*.md"]
 
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
-suppress_warnings = ["myst.xref_missing"] if os.environ.get("GRADVEIL_DOCS_DRAFT") else []
+
+# Cells call `gradveil` of this environment, and its tables are read, not looked at in a terminal.
+os.environ |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
 
 digest = hashlib.sha256()
 for source in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "site").glob("*.py")]):
@@ -39,3 +40,12 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_execution_in_temp = True
 nb_merge_streams = True
+
+
+def setup(app):
+    """Lead links to files beside docs/ to their pages: in the repository they lead to the files."""
+
+    def lead(app, docname, source):
+        source[0] = source[0].replace("](../CONTRIBUTING.md)", "](generated/contributing.md)")
+
+    app.connect("source-read", lead)

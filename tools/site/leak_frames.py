@@ -1,9 +1,10 @@
 """The frames of the site's leak lab: `python -m tools.site.leak_frames`, some minutes on one core.
 
-For every method, noise scale and batch one client's gradient of scikit-learn's digits is read at surface 2 (an untrained
-network, one batch) and attacked; the page shows the guess at several moments beside the truth and beside a guess that
-reads no gradient. The attack is `map`, which knows the noise, in steps small enough to be watched. Pictures are 8 x 8, a
-hexadecimal digit for each pixel. Settings are kept as they are computed, and one that is there is not computed again.
+For every method, noise scale and batch one client's gradient of scikit-learn's digits is read at surface 2 (one batch
+at an untrained network) and attacked; the page shows the guess at several moments beside the truth and beside a guess
+that reads no gradient. The attack is `map`, which knows the noise, in steps small enough to be watched. Pictures are
+8 x 8, a hexadecimal digit for each pixel. Settings are kept as they are computed, and one that is there is not computed
+again.
 """
 
 import json
