@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gradveil import names
 from gradveil.accounting.accountant import guarantees
 from gradveil.accounting.release import Ledger, Release
 from gradveil.calibration.query import Query
@@ -126,7 +127,12 @@ def entries(grid: Grid, point: dict[str, float]) -> dict[str, float | None]:
 
 def table() -> dict[str, Any]:
     """Compute every entry."""
-    return {"delta": DELTA, "adjacency": ADJACENCY, "methods": {name: _of(grid) for name, grid in GRIDS.items()}}
+    return {
+        "delta": DELTA,
+        "adjacency": ADJACENCY,
+        "threats": {threat: names.THREATS[threat] for threat in THREATS},
+        "methods": {name: _of(grid) for name, grid in GRIDS.items()},
+    }
 
 
 def _of(grid: Grid) -> dict[str, Any]:

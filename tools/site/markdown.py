@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 
 def cell(text: object) -> str:
-    """Return a text that stands in one cell of a table.
+    r"""Return a text that stands in one cell of a table.
 
     >>> print(cell("a | b <c>"))
-    a \\| b &lt;c>
+    a \| b &lt;c>
     """
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
 

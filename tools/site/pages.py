@@ -1,4 +1,4 @@
-"""The pages that come from the code: `python -m tools.site.pages FOLDER` writes them; docs/conf.py does for each build."""
+"""The pages that come from the code: `python -m tools.site.pages FOLDER`; docs/conf.py writes them for every build."""
 
 import sys
 from collections.abc import Callable
