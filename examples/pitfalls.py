@@ -1,4 +1,4 @@
-"""Mistakes of private training as small mechanisms, each for `gradveil audit --mechanism`; docs/pitfalls.md explains them.
+"""Mistakes of private training as small mechanisms, for `gradveil audit --mechanism`; docs/pitfalls.md explains them.
 
     gradveil audit --mechanism examples.pitfalls:sound --noise-multiplier 2              # consistent, exit code 0
     gradveil audit --mechanism examples.pitfalls:mean_clipped --noise-multiplier 2       # refuted, exit code 1

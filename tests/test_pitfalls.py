@@ -14,7 +14,7 @@ from gradveil.names import METHODS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "pitfalls.md").read_text()
 NAMED = set(re.findall(r"examples\.pitfalls:(\w+)", PAGE))
-COMMANDS = re.findall(r"^gradveil .*$", PAGE, re.MULTILINE)
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
 
 
 def verdict(name):

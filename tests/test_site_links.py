@@ -40,10 +40,17 @@ def test_every_page_of_docs_is_in_the_table_of_contents():
 
 @pytest.mark.parametrize(
     ("link", "found"),
-    [("b.html", []), ("b.html#here", []), ("#top", []), ("https://x.org/", []), ("c.html", ["a.html: c.html"])]
-    + [("b.html#there", ["a.html: b.html#there"]), ("_static/x.js", ["a.html: _static/x.js"])],
+    [
+        ("b.html", False),
+        ("b.html#here", False),
+        ("#top", False),
+        ("https://x.org/", False),
+        ("c.html", True),
+        ("b.html#there", True),
+        ("_static/x.js", True),
+    ],
 )
 def test_a_link_of_a_built_site_that_leads_nowhere_is_found(tmp_path, link, found):
     (tmp_path / "a.html").write_text(f'<p><a href="{link}">a link</a></p>')
     (tmp_path / "b.html").write_text('<h1 id="here">a heading</h1>')
-    assert broken(tmp_path) == found
+    assert broken(tmp_path) == ([f"a.html: {link}"] if found else [])

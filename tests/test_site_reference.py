@@ -1,4 +1,4 @@
-"""The site's reference has everything that the code has: verbs and options, keys, records, public names, adversaries."""
+"""The site's reference has everything that the code has: verbs and options, keys, records, public names and so on."""
 
 import dataclasses
 import doctest

@@ -88,7 +88,7 @@ def test_every_setting_shows_as_many_guesses_as_pictures():
         assert len(one["truth"]) == one["batch"]
         assert len(one["frames"]) == len(one["iterations"]) >= 2
         assert all(len(frame) == one["batch"] for frame in one["frames"])
-        assert all(len(p) == 64 for p in (*one["truth"], one["prior"], *sum(one["frames"], [])))
+        assert {len(picture) for frame in (one["truth"], [one["prior"]], *one["frames"]) for picture in frame} == {64}
 
 
 def test_without_noise_pictures_come_back_and_with_that_of_the_preset_they_do_not():

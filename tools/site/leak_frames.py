@@ -82,6 +82,7 @@ def measured(setting: Setting, data: Dataset) -> dict[str, Any]:
         "frames": [[digits(picture) for picture in guess] for guess in guesses],
         "error": round(record.mean_rmse, 3),
         "prior_error": round(record.prior_rmse, 3),
+        "fitted": not record.not_fitted,
     }
 
 
