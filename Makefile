@@ -10,7 +10,7 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject
 UPGRADE :=
 
 .PHONY: help setup demo quick test golden test-slow fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
-	audit-peers schemas results full-size sound clean
+	audit-peers docs schemas results full-size sound clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,9 +76,19 @@ lock: $(VENV)/.ready-dev  ## make requirements/*.lock from pyproject.toml; pins 
 	$(COMPILE) --extra dev $(UPGRADE) -o requirements/dev.lock
 	$(COMPILE) --extra flower -c requirements/dev.lock -o requirements/flower.lock
 	$(COMPILE) -c requirements/dev.lock -o requirements/core.lock
+	$(COMPILE) --extra docs -c requirements/dev.lock -o requirements/docs.lock
 
 audit-deps: $(VENV)/.ready-dev  ## look up known vulnerabilities of the locked versions; fails if one cannot be looked up
 	$(BIN)/uvx --system-certs pip-audit --strict --disable-pip --require-hashes --progress-spinner off -r requirements/dev.lock
+
+$(VENV)/.ready-docs: $(VENV)/.ready requirements/docs.lock
+	$(PIP) --only-binary :all: --require-hashes -r requirements/docs.lock
+	@touch $@
+
+docs: $(VENV)/.ready-docs  ## build/docs/html: the documentation site; runs its notebooks, warnings and broken links are errors
+	$(BIN)/python -m sphinx -b html -q -W --keep-going -j 2 docs build/docs/html
+	$(BIN)/python -m tools.site.links build/docs/html
+	@echo "open build/docs/html/index.html"
 
 schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
 	$(BIN)/python docs/schemas/write.py
@@ -106,4 +116,4 @@ audit-peers: $(PEERS)/.ready  ## audit jax_privacy, Opacus and Flower through ex
 	$(PEERS)/bin/python -m pytest -p no:cacheprovider tests/auditing/test_adapters.py
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) $(PEERS) $(AXE)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(AXE)/node_modules build docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

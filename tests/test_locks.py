@@ -17,6 +17,7 @@ WANTED = {
     "core": [*PROJECT["project"]["dependencies"], *BUILD],
     "flower": [*PROJECT["project"]["dependencies"], *BUILD, *EXTRAS["flower"]],
     "dev": [*PROJECT["project"]["dependencies"], *BUILD, *EXTRAS["flower"], *EXTRAS["dev"]],
+    "docs": [*PROJECT["project"]["dependencies"], *BUILD, *EXTRAS["flower"], *EXTRAS["docs"]],
 }
 
 
@@ -66,6 +67,7 @@ def test_smaller_locks_are_parts_of_the_larger_ones():
         return {(pin.name, str(pin.specifier), hash_) for pin, hashes in entries(lock(name)) for hash_ in hashes}
 
     assert files("core") < files("flower") < files("dev")
+    assert files("flower") < files("docs")
 
 
 def test_every_supported_python_is_in_the_classifiers():
