@@ -110,6 +110,7 @@ class Stage:
     `law`: the mechanism with its noise; None where all there is to know is the replay and the noise of the reading.
     `exact`: whether that law is exact. `own_scale`: whether the noise follows the data, so that each guess has its own.
     `draw`: the mechanism itself, for attacks that try what it would have shown of other examples.
+    `soft`: the replay through a network with smooth maxima, whose sharpness stands before the parameters.
     """
 
     model: Model
@@ -127,6 +128,7 @@ class Stage:
     exact: bool = True
     own_scale: bool = False
     draw: Drawing | None = None
+    soft: Replay | None = None
 
     @property
     def examples(self) -> int:

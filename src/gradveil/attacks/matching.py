@@ -23,6 +23,7 @@ from gradveil.attacks.leak import Host, Leak, Reading, Stage, apart, fused
 from gradveil.attacks.optimizers import Moved, Optimizer, SignedAdam
 from gradveil.attacks.prior import Anything, Prior
 from gradveil.attacks.public_stats import PublicStats
+from gradveil.attacks.softening import Softening, follow, tempered
 from gradveil.attacks.start import Start, Tiles
 from gradveil.errors import BadInput
 from gradveil.surface import Surface
@@ -40,9 +41,9 @@ class Matching:
     steps; otherwise it is the plain gradient of one batch of all guesses. `most` bounds the number of guesses: a
     reading of more examples is matched by fewer, each standing for several.
 
-    Where several local steps are replayed, `hypotheses` are further rules for labels, and `signed` is a number of steps
-    of signed Adam for each rule whose guess does not fit what was read: ReLUs that a step turns on or off stop the line
-    search of L-BFGS. The guess with the least loss is kept.
+    Where several local steps are replayed, `hypotheses` are further rules for labels. ReLUs that a step turns on or off
+    stop the line search of L-BFGS: a guess that does not fit what was read is sought again by `softening`, and, if
+    none of the hypotheses fits, by `signed` steps of signed Adam. The guess with the least loss is kept.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Matching:
     distance: Distance = field(default_factory=SquaredL2)
     labels: Labels = field(default_factory=RowSums)
     hypotheses: tuple[Labels, ...] = ()
+    softening: Softening | None = None
     signed: int = 0
     prior: Prior = field(default_factory=Anything)
     optimizer: Optimizer = field(default_factory=Lbfgs)
@@ -99,20 +101,26 @@ class Matching:
         """Attack one leak once, by every hypothesis about its labels until one fits."""
         n, several = self.guesses(leak.stage), leak.stage.steps > 1 and self._exactly(leak.stage)
         further = self.hypotheses if several and not isinstance(self.labels, Granted) else ()
-        results = list[Reconstruction]()
+        softens = several and self.softening is not None and leak.stage.soft is not None and not leak.stage.sparse
+        results, tried = list[Reconstruction](), list[Host | None]()
         for labels in _distinct(rule(leak, n) for rule in (self.labels, *further)):
             results.append(self._by_labels(leak, labels, key))
-            if several and self.signed and results[-1].fitted is False:
-                results.append(self._signed()._by_labels(leak, labels, key))
+            if softens and results[-1].fitted is False:
+                results.append(self._by_labels(leak, labels, key, self.softening))
+            tried += [labels] * (len(results) - len(tried))
             if results[-1].fitted:
-                break
-        return min(results, key=lambda r: float(r.loss[-1]) if r.finite else float("inf"))
+                return results[-1]
+        best = _least(results)
+        if several and self.signed and results[best].fitted is False:
+            results.append(self._signed()._by_labels(leak, tried[best], key))
+        return results[_least(results)]
 
     def _signed(self) -> "Matching":
         """Return the attack that is tried where this one does not fit."""
         return replace(self, optimizer=SignedAdam(0.1, best=True), iterations=self.signed)
 
-    def _by_labels(self, leak: Leak, labels: Host | None, key: Array) -> Reconstruction:
+    def _by_labels(self, leak: Leak, labels: Host | None, key: Array, path: Softening | None = None) -> Reconstruction:
+        """Attack with given labels, by the optimizer or along a path of softened networks."""
         n = self.guesses(leak.stage)
         believed = beliefs(leak) if self.prior.believes else None
         known = np.zeros(n, np.int32) if labels is None else labels
@@ -121,7 +129,8 @@ class Matching:
         readings = apart(leak) if plain._exactly(leak.stage) else fused(leak)
         # Rules for labels have been applied: without them one program serves all attacks that differ in nothing else.
         essence = plain if labels is None else replace(plain, name="", labels=Granted(), hypotheses=(), signed=0)
-        found = Reconstruction.of(_attempt(essence, self._essence(leak.stage), readings, stats, key), labels)
+        essence, stage = replace(essence, softening=path), self._essence(leak.stage)
+        found = Reconstruction.of((_soften if path else _attempt)(essence, stage, readings, stats, key), labels)
         return replace(found, fitted=self._fitted(leak.stage, readings, found))
 
     def _fitted(self, stage: Stage, readings: Reading, found: Reconstruction) -> bool | None:
@@ -146,6 +155,7 @@ class Matching:
             exact=True,
             own_scale=False,
             draw=None,
+            soft=None,
         )
 
 
@@ -157,6 +167,11 @@ def _distinct(hypotheses: Iterable[Host | None]) -> Iterator[Host | None]:
         if name not in seen:
             seen.add(name)
             yield labels
+
+
+def _least(results: list[Reconstruction]) -> int:
+    """Return which result has the least loss."""
+    return int(np.argmin([float(r.loss[-1]) if r.finite else np.inf for r in results]))
 
 
 def _never_replayed(params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:
@@ -191,6 +206,31 @@ def _attempt(attack: Matching, stage: Stage, readings: Reading, stats: PublicSta
     _, later = jax.lax.scan(snapshot, initial, None, length=snapshots)
     whole: Trajectory = jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), start, later)
     return whole
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _soften(attack: Matching, stage: Stage, readings: Reading, stats: PublicStats, key: Array) -> Trajectory:
+    """Run one attack along a path of softened networks; each guess starts near the public mean of its label."""
+    softening, soft = attack.softening, stage.soft
+    assert softening is not None
+    assert soft is not None
+    near = stats._replace(center=stats.class_means[stats.labels])
+    first = attack.prior.write(jax.random.normal(key, (attack.guesses(stage), *stage.shape)), near, stage)
+
+    def smooth(z: Array, sharpness: Array, tau: Array) -> Array:
+        x = attack.prior.read(z, near, stage)
+
+        def to(reading: Reading) -> Array:
+            shown = soft((sharpness, *reading.params), reading.clip_state, x, stats.labels)
+            return tempered(reading.gradient, shown, reading.std, tau)
+
+        outside = softening.outside(x, stats.low.min(), stats.high.max())
+        return jnp.sum(jax.lax.map(to, readings)) + attack.prior.cost(z, x, near) + outside
+
+    def exact(z: Array) -> Array:
+        return _loss(attack, stage, readings, near, Guess(z, jnp.zeros((z.shape[0], 0))))
+
+    return follow(softening, smooth, exact, lambda z: attack.prior.read(z, near, stage), first)
 
 
 class _Run(NamedTuple):

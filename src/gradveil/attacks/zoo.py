@@ -18,6 +18,7 @@ from gradveil.attacks.membership import Membership
 from gradveil.attacks.optimizers import SignedAdam
 from gradveil.attacks.ordered import Ordered
 from gradveil.attacks.prior import Gaussian, Levels, Prior, Squashed, TotalVariation
+from gradveil.attacks.softening import Softening
 from gradveil.attacks.start import ClassMean, Normal, Tiles
 
 DLG = Matching(name="dlg", start=Normal(), labels=Joint())
@@ -51,6 +52,7 @@ UNROLLED = replace(
     start=ClassMean(spread=0.05),
     labels=Ordered(MatchedFilter(), sweeps=3, last=True),
     hypotheses=(Ordered(Counts(), sweeps=3, last=True), Ordered(MatchedFilter())),
+    softening=Softening(),
     signed=1500,
 )
 TABLE = replace(MAP, name="table", start=Normal(), prior=Levels(), restarts=3)

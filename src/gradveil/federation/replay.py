@@ -1,6 +1,6 @@
 """The public mechanism as a function of examples: what a tap would have read of them, apart from chance."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ from gradveil.federation.leaks import AGGREGATE, Tap, as_gradient
 from gradveil.federation.messages import ClientSpec
 from gradveil.federation.plan import Plan
 from gradveil.models.gradients import batch_gradient, joined, per_example_gradients, trained
+from gradveil.models.softened import Softened
 from gradveil.privacy.method import TracedMethod, combine, split_static
 from gradveil.privacy.release_law import ReleaseLaw, release_law
 from gradveil.surface import Surface
@@ -33,6 +34,10 @@ class Replay:
     def of(plan: Plan, tap: Tap) -> "Replay":
         """Take from a plan what is public about it."""
         return Replay(ClientSpec.of(plan), split_static(plan.method)[1], plan.learning_rate, tap)
+
+    def softened(self) -> "Replay":
+        """Return the replay through the model with smooth maxima, whose sharpness stands before the parameters."""
+        return replace(self, spec=replace(self.spec, model=Softened(self.spec.model)))
 
     def __call__(self, params: Tree, clip_state: Tree, x: Array, y: Array) -> Tree:
         """Return the reading without noise, of coordinates that were kept."""

@@ -91,6 +91,7 @@ def stage_of(scene: Scene, read: Read) -> Stage:
         exact=not _approximate(scene),
         own_scale=any(bool(np.isnan(std).any()) for std in jax.tree.leaves(read.std)),
         draw=Redraw(Replay.of(plan, tap)),
+        soft=Replay.of(plan, tap).softened(),
     )
 
 
