@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradveil.cli.options import DataDir
+from gradveil.cli.options import AsJson, DataDir
+from gradveil.cli.output import emit_json
 from gradveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def clients(
     schema: Annotated[Path | None, Opt(help="Table: how its columns become features, the same on every node.")] = None,
     target: Annotated[str | None, Opt(help="Table: the column to predict; that of the schema.")] = None,
     data_dir: DataDir = None,
+    as_json: AsJson = False,
 ) -> None:
     """List a node's clients with their numbers of rows, for the server. No epsilon covers what this tells."""
     from gradveil import codec
@@ -48,9 +50,12 @@ def clients(
     dataset = node_clients.node_data(
         locate(data), data_dir=data_dir, target=target, schema=schema, client=client, client_column=client_column
     )
-    told = node_clients.told(dataset)
-    store.write_json(out, codec.encode(told))
-    for name, rows in told.clients.items():
+    listed = node_clients.told(dataset)
+    store.write_json(out, codec.encode(listed))
+    if as_json:
+        emit_json({"clients": listed.clients, "out": str(out)})
+        return
+    for name, rows in listed.clients.items():
         typer.echo(f"{name}: {rows} rows")
     typer.echo(f"{out}: send it to the server. It tells these names and numbers, which no epsilon covers.")
 

@@ -12,6 +12,7 @@ WHOM = {
     "server": "an honest-but-curious server",
     "type2-secret": "an adversary who sees every noisy gradient of local training",
     "type2-known": "an adversary who sees every noisy gradient and knows the records of each batch",
+    "alone": "an adversary who works with every other node",
     "client-central": "an adversary who sees only the models, for all records of a client together",
     "client-server": "an honest-but-curious server, for all records of a client together",
 }

@@ -29,7 +29,7 @@ class NodesRecord:
     bytes_up: int
 
 
-class Measured(Protocol):
+class Tested(Protocol):
     """What says how good a model is: one of the two, by what is predicted."""
 
     @property
@@ -41,14 +41,14 @@ class Measured(Protocol):
         """The root of the mean squared error, in the units of the target."""
 
 
-def quality(found: Measured) -> str:
+def quality(tested: Tested) -> str:
     """Say how good a model is in two words.
 
     >>> from gradveil.federation.evaluate import Score
     >>> quality(Score(0.5, 0.1, 10)), quality(Score(None, 0.1, 10, 12.3456))
     ('accuracy 0.500', 'RMSE 12.35')
     """
-    return f"RMSE {found.rmse:.4g}" if found.accuracy is None else f"accuracy {found.accuracy:.3f}"
+    return f"RMSE {tested.rmse:.4g}" if tested.accuracy is None else f"accuracy {tested.accuracy:.3f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
