@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gradveil.cli import federate_clients
-from gradveil.cli.federate_clients import Client, ClientColumn, ClientLists, PlanSchema
+from gradveil.cli.federate_clients import Canaries, Client, ClientColumn, ClientLists, PlanSchema
 from gradveil.cli.options import AsJson, DataDir
 from gradveil.errors import BadInput
 
@@ -89,6 +89,7 @@ def policy(
         float, Opt(help="Privacy budget: most epsilon against the server, over all plans.")
     ] = 8.0,
     maximum_delta: Annotated[float, Opt(help="Most delta, over all plans.")] = 1e-4,
+    audit_canaries: Annotated[int, Opt(help="Records here that may give their places to an audit's canaries.")] = 0,
 ) -> None:
     """Write a strict policy for a node: what a server may do with its data."""
     from gradveil.deployment.policy import STRICT
@@ -102,6 +103,7 @@ def policy(
         maximum_rounds=maximum_rounds,
         maximum_epsilon=maximum_epsilon,
         maximum_delta=maximum_delta,
+        audit_canaries=audit_canaries,
     )
     if out is None:
         return typer.echo(as_toml(rules), nl=False)
@@ -129,6 +131,7 @@ def server(
     ] = None,
     clients: ClientLists = "",
     schema: PlanSchema = None,
+    canaries: Canaries = 0,
     data_dir: DataDir = None,
     resume: Annotated[
         bool, Opt("--resume", help="Continue the run in --out; deadlines and limits may be changed.")
@@ -157,7 +160,7 @@ def server(
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
     }
     if resume:
-        for name in ("clients", "schema"):
+        for name in ("clients", "schema", "canaries"):
             if _is_given(context, name):
                 raise BadInput(f"{name}: --resume continues with those of {str(folder)!r}; leave it out")
         changed = {name: value for name, value in changes.items() if _is_given(context, name)}
@@ -166,7 +169,7 @@ def server(
         federation = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
         lists = _listed("clients", clients) if clients else ()
         plan, holders = federate_steps.plan_of(plan_file, data_dir, federation.nodes, lists, schema)
-        federation = replace(federation, holders=holders)
+        federation = replace(federation, holders=holders, canaries=canaries)
         conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, **plan.loading), folder, federation)
     if show:
         return federate_steps.show_server(config, folder)

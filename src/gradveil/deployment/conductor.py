@@ -19,6 +19,7 @@ from gradveil.deployment.node_clients import NO_SCHEMA
 from gradveil.engines.flower.flower_engine import Flower, Roster
 from gradveil.engines.flower.processes import owner_only
 from gradveil.errors import BadInput, RunFailed
+from gradveil.federation.canary_rows import refuse_unfit
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.plan import Plan
 from gradveil.federation.plan_data import data_for
@@ -39,7 +40,8 @@ class Federation:
     """How a plan is executed over nodes.
 
     attempts: at a round before the run fails. max_update_norm: updates above it are rejected, in addition to the limit
-    that follows from the plan. holders: the node of each client, by number, where the plan names the clients.
+    that follows from the plan. holders: the node of each client, by number, where the plan names the clients. canaries:
+    how many records of nobody nodes are asked to train on, for an audit of the run.
     """
 
     nodes: tuple[str, ...]
@@ -49,6 +51,7 @@ class Federation:
     max_update_norm: float | None = None
     data_dir: str | None = None
     holders: tuple[int, ...] | None = None
+    canaries: int = 0
 
     def __post_init__(self) -> None:
         for name in ("deadline", "patience", "attempts", "max_update_norm"):
@@ -72,6 +75,8 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")
     _refuse_own_parts(codec.encode(plan))
+    if federation.canaries:
+        refuse_unfit(plan, federation.canaries)
     budget_of(plan, dataset)
     with owner_only():
         runner.lay_out(plan, dataset, folder)
@@ -120,7 +125,7 @@ def open_run(grid: Any, folder: Path) -> Run:
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience, holders=federation.holders)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
-    engine = Flower(plan, dataset, grid, roster, journal.note, largest)
+    engine = Flower(plan, dataset, grid, roster, journal.note, largest, federation.canaries)
     run = runner.begin(plan, dataset, folder, budget, None, engine)
     journal.check(run.lines)
     run.recall = partial(journal.recall, budget)

@@ -9,6 +9,7 @@ from gradveil import codec
 from gradveil.errors import BadInput, quoted
 from gradveil.federation import ledger
 from gradveil.federation.plan import NoiseSource, Plan
+from gradveil.fields import whole
 from gradveil.methods import METHODS
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.clip import Flat, PerLayer
@@ -28,6 +29,7 @@ class Policy:
     the server knows and can subtract. allow_no_guarantee: whether methods may run for which no finite epsilon holds
     against the server. model_sha256: digest of the only model that may be trained. drawn_weights: whether the weights
     of round 0 must be those that the plan's seed draws; later ones follow from updates that this node cannot check.
+    audit_canaries: how many of this node's records may give their places to canaries.
     """
 
     methods: tuple[str, ...] | None = None
@@ -39,10 +41,12 @@ class Policy:
     allow_no_guarantee: bool = False
     model_sha256: str | None = None
     drawn_weights: bool = False
+    audit_canaries: int = 0
 
     def __post_init__(self) -> None:
         if self.model_sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.model_sha256):
             raise BadInput(f"model_sha256 = {quoted(self.model_sha256)}: must be 64 digits from 0 to f")
+        whole("audit_canaries", self.audit_canaries, 0)
         for name in self.methods or ():
             if name not in METHODS:
                 raise BadInput(f"methods: {name!r} must be one of {', '.join(METHODS)}")
@@ -63,6 +67,7 @@ class Policy:
             f"methods without a guarantee {'allowed' if self.allow_no_guarantee else 'refused'}",
             f"model {'any' if self.model_sha256 is None else self.model_sha256[:12]}",
             f"first weights {'as the seed draws them' if self.drawn_weights else 'any'}",
+            f"canaries {self.audit_canaries or 'none'}",
         )
         return "policy: " + "; ".join(rules)
 

@@ -25,6 +25,10 @@ _MEANING = {
         "Whether the weights of the first round must be those that the plan's seed draws. A server that sends others\n"
         "# can make a layer of them that sorts the records; only the noise stops that in later rounds."
     ),
+    "audit_canaries": (
+        "How many records of this node may give their places to canaries, records of nobody by which\n"
+        "# `gradveil audit` measures what updates reveal. Those records are not trained on."
+    ),
 }
 
 

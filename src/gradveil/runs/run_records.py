@@ -29,6 +29,14 @@ class NodesRecord:
     bytes_up: int
 
 
+@dataclass(frozen=True, slots=True)
+class CanariesRecord:
+    """What a round over a network showed of each canary: in its client's update, and in the sum of all updates."""
+
+    client: tuple[float, ...]
+    everyone: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundLine:
     """One finished round: how good the model is, what was done to gradients, what is spent, and what it took.
@@ -59,6 +67,7 @@ class RoundLine:
     state_sha256: str
     seconds: float
     nodes: NodesRecord | None = field(default=None, metadata=codec.OPTIONAL)
+    canaries: CanariesRecord | None = field(default=None, metadata=codec.OPTIONAL)
     attempts: int | None = field(default=None, metadata=codec.OPTIONAL)
     chain: str
 
