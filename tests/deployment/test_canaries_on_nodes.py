@@ -85,7 +85,7 @@ def test_the_policy_says_so_in_its_file_and_is_strict_by_default(tmp_path):
 UNFIT = {
     "noised updates": ({"method": FED_SDP_CLIENT}, 45, "where examples are noised"),
     "a clip that learns": ({"method": METHODS["adaclip"].value}, 45, "a clip that learns"),
-    "too many": ({}, 46, "must be between 8 and half of all records, 45"),
+    "too many": ({}, 46, "must be between 8 and 45, half of all records"),
     "too few": ({}, 7, "must be between 8"),
     "unequal clients": ({"client_sizes": (10,) * 9, "sampling": Poisson()}, 45, "clients have one size"),
 }

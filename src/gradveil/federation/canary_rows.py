@@ -19,8 +19,8 @@ from gradveil.models.regression import SoftmaxRegression
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.surface import Surface
 
-FEWEST = 8
-"""With fewer canaries nothing can be told."""
+FEWEST, MOST = 8, 100_000
+"""With fewer canaries nothing can be told; more would fill the memory of nodes."""
 _COINS = 0x636F696E  # keeps this stream apart from others of the same seed
 
 
@@ -37,9 +37,9 @@ def clients_with(plan: Plan, canaries: int) -> Array:
 
 def refuse_unfit(plan: Plan, canaries: int) -> None:
     """Refuse canaries where a record has no coordinate of its own, or where they would be most of a client."""
-    most = plan.clients * (plan.client_size // 2)
+    most = min(MOST, plan.clients * (plan.client_size // 2))
     if not FEWEST <= canaries <= most:
-        raise BadInput(f"canaries = {canaries}: must be between {FEWEST} and half of all records, {most}")
+        raise BadInput(f"canaries = {canaries}: must be between {FEWEST} and {most}, half of all records at most")
     if plan.method.surface is not Surface.EXAMPLE or isinstance(plan.model, SoftmaxRegression) or plan.client_sizes:
         raise BadInput(
             "canaries: are records among others of a network, where examples are noised and clients have one size"
@@ -55,15 +55,14 @@ def marked_plan(plan: Plan, shape: tuple[int, ...], canaries: int) -> Plan:
 
 def inserted(plan: Plan, held: Population, canaries: int, here: Array) -> Population:
     """Return a population with marks behind its records, and canaries in place of records of the clients `here`."""
-    rows = np.asarray(readable(held.x), np.float32).reshape(len(held.x), -1)
-    x = np.zeros((len(rows) + canaries, rows.shape[1] + 1), np.float32)
+    rows, owners = np.asarray(readable(held.x), np.float32).reshape(len(held.x), -1), clients_with(plan, canaries)
+    local = np.flatnonzero(np.isin(owners, here))
+    x = np.zeros((len(rows) + len(local), rows.shape[1] + 1), np.float32)
     x[: len(rows), :-1] = rows
-    x[len(rows) :, -1] = np.where(coins(plan, canaries), 1.0 + np.arange(canaries), ABSENT)
-    y = np.concatenate([held.y, np.ones(canaries, held.y.dtype)])
+    x[len(rows) :, -1] = np.where(coins(plan, canaries)[local], 1.0 + local, ABSENT)
+    y = np.concatenate([held.y, np.ones(len(local), held.y.dtype)])
     shards = held.shards.copy()
-    for canary, client in enumerate(clients_with(plan, canaries)):
-        if client in here:
-            shards[client, canary // plan.clients] = len(rows) + canary
+    shards[owners[local], local // plan.clients] = len(rows) + np.arange(len(local))
     return replace(held, x=x, y=y, shards=shards)
 
 
