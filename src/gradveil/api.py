@@ -13,7 +13,7 @@ from gradveil.attacks.zoo import ATTACKS, INFERENCES
 from gradveil.auditing import audits
 from gradveil.auditing.audit_record import AuditRecord
 from gradveil.auditing.audits import LEVELS, USUAL, Effort
-from gradveil.auditing.subject import Subject, changed_data, subject_of
+from gradveil.auditing.subject import Subject, changed_data, over_nodes, subject_of
 from gradveil.calibration.plan_noise import meet
 from gradveil.calibration.tuned_file import TRIALS, Search, tune_into_file
 from gradveil.calibration.tuning_data import PRIVATE, SYNTHETIC
@@ -237,9 +237,10 @@ def _subject(target: Plan | Method | str | Path, data: Dataset | None) -> Subjec
         return _claimed(made, _held(made, data), made.method.name, named=True)
     folder = path_of("target", target)
     made = store.read_plan(folder)
-    result = store.read_result(folder, store.inspect(folder, made).heads[-1])
+    history = store.inspect(folder, made)
+    result = store.read_result(folder, history.heads[-1])
     claimed = _claimed(made, _held(made, data, folder), folder.name, result)
-    return replace(claimed, on_nodes=store.exists(folder / JOURNAL))
+    return over_nodes(claimed, history.lines) if store.exists(folder / JOURNAL) else claimed
 
 
 def _held(plan: Plan, data: Dataset | None, folder: Path | None = None) -> Dataset:

@@ -29,7 +29,6 @@ LEVELS = ("replay", "mechanism", "one-run", "black-box")
 """From the cheapest on."""
 MECHANISM = "mechanism"
 USUAL = ("replay", MECHANISM)
-WITH_CANARIES = ("one-run", "black-box")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +57,8 @@ def audit(
     tell: Tell = lambda level: None,
 ) -> AuditRecord:
     """Audit a subject at some levels; `tell` is called with the name of each before it begins."""
-    if subject.on_nodes and (canaries := [level for level in levels if level in WITH_CANARIES]):
-        raise BadInput(
-            f"level = {canaries[0]}: {subject.name} was trained on nodes, which take no canaries; a copy of its plan "
-            "with data of this machine can be audited"
-        )
+    if subject.on_nodes:
+        _refuse_unheard(subject, levels)
     rows: list[AuditRow] = []
     if subject.plan.secure_sum is not None and MECHANISM not in levels:
         raise BadInput(f"level = {', '.join(levels)}: secure sums are audited at the level {MECHANISM} only")
@@ -79,6 +75,21 @@ def audit(
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         seed=seed,
     )
+
+
+def _refuse_unheard(subject: Subject, levels: Sequence[str]) -> None:
+    """Refuse levels that train: the records are on nodes. What canaries in the run showed is there already, or not."""
+    for level in levels:
+        if level == "black-box" or (level == "one-run" and subject.heard is None):
+            lacks = (
+                "whose records are no canaries"
+                if level == "black-box"
+                else "without canaries (`federate server --canaries`)"
+            )
+            raise BadInput(
+                f"level = {level}: {subject.name} was trained on nodes, {lacks}; a copy of its plan with data of this "
+                "machine can be audited"
+            )
 
 
 def _replayed(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:

@@ -5,54 +5,28 @@ allows. A *canary record* is a real record with a wrong label. A *canary client*
 canary, so that its update is one coordinate that no other client moves.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradveil.auditing.neighbors import LOUD
 from gradveil.auditing.probe import Host
 from gradveil.data.dataset import Dataset, readable
 from gradveil.engines.vectorized import Vectorized
 from gradveil.federation import server
+from gradveil.federation.canary_rows import coins
 from gradveil.federation.engine import Population
 from gradveil.federation.messages import Reports, RoundTask
 from gradveil.federation.plan import Plan
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
 from gradveil.models.gradients import loss
-from gradveil.models.networks import Model
-from gradveil.tree import Array, Tree
-
-ABSENT = -1.0
-"""The mark of a record that is not there: its gradient is zero."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """A model whose examples carry a mark behind their numbers: 0 a plain record, -1 nobody, i > 0 gradient canary i.
-
-    Its parameters are those of the model, and one vector more with a coordinate for each gradient canary.
-    """
-
-    model: Model
-    shape: tuple[int, ...]
-    canaries: int
-
-    def init(self, key: Array, shape: tuple[int, ...], classes: int) -> Tree:
-        """Draw the parameters of the model; those of canaries are zero."""
-        return (*self.model.init(key, self.shape, classes), jnp.zeros(self.canaries))
-
-    def apply(self, params: Tree, x: Array) -> Array:
-        """Return the logits of the model, or those of a canary: at label 1 their loss has the gradient LOUD e_i."""
-        plain, mark = self.model.apply(params[:-1], x[:-1].reshape(self.shape)), x[-1]
-        own = params[-1] - jax.lax.stop_gradient(params[-1])
-        moved = LOUD * own[jnp.maximum(mark.astype(int) - 1, 0)]
-        canary = jnp.zeros_like(plain).at[0].set(50.0).at[1].set(-moved)
-        nobody = jax.lax.stop_gradient(plain)
-        return jnp.where(mark > 0, canary, jnp.where(mark < 0, nobody, plain))
+from gradveil.models.marked import ABSENT, Marked
+from gradveil.runs.run_records import RoundLine
+from gradveil.tree import Tree
 
 
 class CanaryScores(NamedTuple):
@@ -64,6 +38,18 @@ class CanaryScores(NamedTuple):
     inside: Host
     update: Host
     model: Host
+
+
+def heard_over_nodes(plan: Plan, lines: Sequence[RoundLine]) -> CanaryScores | None:
+    """Return what a finished run over nodes showed of its canaries; None if it had none.
+
+    update: from the updates of the canary's client; model: from the sum of all updates, as the model has it.
+    """
+    shown = [line.canaries for line in lines if line.canaries is not None]
+    if not shown:
+        return None
+    update, model = (-np.sum([getattr(one, name) for one in shown], axis=0) for name in ("client", "everyone"))
+    return CanaryScores(coins(plan, len(update)), update, model)
 
 
 class _Listening:

@@ -27,9 +27,12 @@ UNSUITED = {
 def one_run(subject: Subject, seed: int, confidence: float, canaries: int) -> list[AuditRow]:
     """Audit by gradient canaries, or by canary clients where a method noises updates.
 
-    Against those who see updates they are scored by the updates, against others by the final model.
+    Against those who see updates they are scored by the updates, against others by the final model. A run over nodes is
+    not trained again: it has shown what it shows of its canaries.
     """
-    plan = subject.plan
+    plan, heard = subject.plan, subject.heard
+    if heard is not None:
+        return _rows(subject, "one-run", lambda *_: heard, "example", seed, confidence, len(heard.inside))
     if plan.method.surface is not Surface.EXAMPLE:
         return _rows(subject, "one-run", trained_with_clients, "client", seed, confidence, canaries)
     most = min(canaries, plan.clients * plan.client_size // 2, len(subject.dataset.train) // 2)

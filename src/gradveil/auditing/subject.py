@@ -1,10 +1,11 @@
 """What is audited: a plan, its data, and every epsilon that is claimed of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gradveil.accounting.accountant import account
 from gradveil.accounting.release import Ledger
+from gradveil.auditing.canaries import CanaryScores, heard_over_nodes
 from gradveil.data.dataset import Dataset
 from gradveil.data.outlier import load_with_outlier
 from gradveil.errors import BadInput
@@ -13,7 +14,7 @@ from gradveil.federation.plan import Plan
 from gradveil.federation.plan_data import data_for
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.epsilon_records import GuaranteeRecord, PaperAccount
-from gradveil.runs.run_records import RunResult
+from gradveil.runs.run_records import RoundLine, RunResult
 
 PRINTED = {"fed-alpha-cdp": 0.823, "fed-alpha-cdp-sigma": 0.823, "fed-alpha-cdp-as-coded": 0.823}
 """What the paper prints for a method without a finite guarantee: 100 rounds on MNIST, sigma 6; with a decaying noise
@@ -44,7 +45,7 @@ class Subject:
     """A plan with its data and claims; participations: rounds of the busiest client, ledger: what claims rest on.
 
     neighbor: the data as they are loaded if the first training record is an outlier; None where that is not known.
-    on_nodes: whether it is a run over a network, whose records are on nodes.
+    on_nodes: whether it is a run over a network, whose records are on nodes. heard: what it showed of its canaries.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Subject:
     ledger: Ledger
     neighbor: Dataset | None = None
     on_nodes: bool = False
+    heard: CanaryScores | None = None
 
     def at(self, claim: EpsilonClaim, delta: float) -> float:
         """Return the epsilon that is claimed at another delta."""
@@ -87,6 +89,11 @@ def subject_of(
     claims = tuple(_claim(record, paper) for record in records)
     beside = None if neighbor is None else data_for(plan, neighbor)
     return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most), beside)
+
+
+def over_nodes(subject: Subject, lines: Sequence[RoundLine]) -> Subject:
+    """Return the subject as a run whose records are on nodes, with what its lines say of canaries."""
+    return replace(subject, on_nodes=True, heard=heard_over_nodes(subject.plan, lines))
 
 
 def changed_data(plan: Plan) -> Dataset | None:

@@ -11,7 +11,7 @@ from gradveil.auditing.audit_record import AUDIT, AuditRecord, AuditRow
 from gradveil.auditing.audits import LEVELS, Effort, audit
 from gradveil.auditing.junit import junit, sentence
 from gradveil.auditing.outside import Mechanism, Outside, audit_outside
-from gradveil.auditing.subject import Subject, changed_data, subject_of
+from gradveil.auditing.subject import Subject, changed_data, over_nodes, subject_of
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json, say, table
 from gradveil.deployment.journal import JOURNAL
@@ -65,10 +65,11 @@ def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
         return subject_of(plan, loaded(plan.dataset), target, named=True, neighbor=changed_data(plan))
     if _is_run(path):
         plan = store.read_plan(path)
-        result = store.read_result(path, store.inspect(path, plan).heads[-1])
+        history = store.inspect(path, plan)
+        result = store.read_result(path, history.heads[-1])
         data = loaded(plan.dataset, **plan.loading)
         subject = subject_of(plan, data, path.name, result, neighbor=changed_data(plan))
-        return replace(subject, on_nodes=store.exists(path / JOURNAL))
+        return over_nodes(subject, history.lines) if store.exists(path / JOURNAL) else subject
     if path.suffix == ".toml":
         with own_code.may_import():
             (plan, *_) = resolved(store.read_toml(path), {}, Tweaks(), loaded)

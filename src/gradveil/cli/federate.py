@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gradveil.cli import federate_clients
-from gradveil.cli.federate_clients import Client, ClientColumn, ClientLists, PlanSchema
+from gradveil.cli.federate_clients import Canaries, Client, ClientColumn, ClientLists, PlanSchema
 from gradveil.cli.options import THREATS, AsJson, DataDir
 from gradveil.errors import BadInput
 
@@ -102,6 +102,7 @@ def policy(
     maximum_alone_epsilon: Annotated[
         float | None, Opt(help="Most epsilon if all other nodes collude, over all plans.", show_default="none")
     ] = None,
+    audit_canaries: Annotated[int, Opt(help="Records here that may give their places to an audit's canaries.")] = 0,
 ) -> None:
     """Write a strict policy for a node: what a server may do with its data."""
     from gradveil.cli.federate_keys import write_policy
@@ -117,6 +118,7 @@ def policy(
         tolerated=tolerated,
         minimum_nodes=minimum_nodes,
         maximum_alone_epsilon=maximum_alone_epsilon,
+        audit_canaries=audit_canaries,
     )
     write_policy(rules, roster, out)
 
@@ -139,6 +141,7 @@ def server(
     ] = None,
     clients: ClientLists = "",
     schema: PlanSchema = None,
+    canaries: Canaries = 0,
     data_dir: DataDir = None,
     resume: Annotated[
         bool, Opt("--resume", help="Continue the run in --out; deadlines and limits may be changed.")
@@ -167,7 +170,7 @@ def server(
         "data_dir": None if data_dir is None else str(data_dir.resolve()),
     }
     if resume:
-        for name in ("clients", "schema"):
+        for name in ("clients", "schema", "canaries"):
             if _is_given(context, name):
                 raise BadInput(f"{name}: --resume continues with those of {str(folder)!r}; leave it out")
         changed = {name: value for name, value in changes.items() if _is_given(context, name)}
@@ -176,7 +179,7 @@ def server(
         federation = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
         lists = _listed("clients", clients) if clients else ()
         plan, holders = federate_steps.plan_of(plan_file, data_dir, federation.nodes, lists, schema)
-        federation = replace(federation, holders=holders)
+        federation = replace(federation, holders=holders, canaries=canaries)
         conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, **plan.loading), folder, federation)
     if show:
         return federate_steps.show_server(config, folder)

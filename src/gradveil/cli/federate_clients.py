@@ -28,6 +28,8 @@ PlanSchema = Annotated[
     Opt(help="Table: how its columns become features; travels with the plan.", show_default="the plan's"),
 ]
 
+Canaries = Annotated[int, Opt(help="Records of nobody for `gradveil audit --level one-run`; nodes must allow them.")]
+
 
 def clients(
     data: Annotated[str, Opt(help="The path of this node's own data.")],

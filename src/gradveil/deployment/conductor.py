@@ -21,6 +21,7 @@ from gradveil.engines.flower.posting import Posting
 from gradveil.engines.flower.processes import owner_only
 from gradveil.engines.flower.sum_engine import SummingFlower
 from gradveil.errors import BadInput, RunFailed
+from gradveil.federation.canary_rows import refuse_unfit
 from gradveil.federation.engine import Engine, Population, TooFew
 from gradveil.federation.plan import Plan
 from gradveil.federation.plan_data import data_for
@@ -41,7 +42,8 @@ class Federation:
     """How a plan is executed over nodes.
 
     attempts: at a round before the run fails. max_update_norm: updates above it are rejected, in addition to the limit
-    that follows from the plan. holders: the node of each client, by number, where the plan names the clients.
+    that follows from the plan. holders: the node of each client, by number, where the plan names the clients. canaries:
+    how many records of nobody nodes are asked to train on, for an audit of the run.
     """
 
     nodes: tuple[str, ...]
@@ -51,6 +53,7 @@ class Federation:
     max_update_norm: float | None = None
     data_dir: str | None = None
     holders: tuple[int, ...] | None = None
+    canaries: int = 0
 
     def __post_init__(self) -> None:
         for name in ("deadline", "patience", "attempts", "max_update_norm"):
@@ -80,6 +83,8 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
     if plan.secure_sum is not None and federation.max_update_norm is not None:
         raise BadInput("max_update_norm: no single update can be seen in a secure sum; leave it out")
     _refuse_own_parts(codec.encode(plan))
+    if federation.canaries:
+        refuse_unfit(plan, federation.canaries)
     budget_of(plan, dataset)
     with owner_only():
         runner.lay_out(plan, dataset, folder)
@@ -131,7 +136,7 @@ def open_run(grid: Any, folder: Path) -> Run:
     budget, journal = budget_of(plan, dataset), Journal(folder / JOURNAL)
     roster = Roster(federation.nodes, federation.deadline, federation.patience, holders=federation.holders)
     largest = math.inf if federation.max_update_norm is None else federation.max_update_norm
-    engine: Engine = Flower(plan, dataset, grid, roster, journal.note, largest)
+    engine: Engine = Flower(plan, dataset, grid, roster, journal.note, largest, federation.canaries)
     if plan.secure_sum is not None:
         engine = SummingFlower(plan, plan.secure_sum, dataset, Posting(grid), roster, journal.note)
     run = runner.begin(plan, dataset, folder, budget, None, engine)

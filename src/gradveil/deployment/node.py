@@ -17,7 +17,7 @@ from gradveil.deployment.policy import Policy
 from gradveil.deployment.spending import Served, Spending
 from gradveil.engines.vectorized import Vectorized
 from gradveil.errors import BadInput
-from gradveil.federation import server
+from gradveil.federation import canary_rows, server
 from gradveil.federation.engine import Engine, Population
 from gradveil.federation.ledger import layer_count, numbers_noised
 from gradveil.federation.messages import task_for
@@ -83,7 +83,7 @@ class Node:
     policy: Policy
     spending: Spending
     shard: tuple[int, int] | None = None
-    _engines: dict[tuple[str, int, int], tuple[Engine, int]] = field(default_factory=dict)
+    _engines: dict[tuple[str, int, int, int], tuple[Engine, int]] = field(default_factory=dict)
     _views: dict[str, Dataset] = field(default_factory=dict)
 
     @staticmethod
@@ -113,7 +113,7 @@ class Node:
 
     def objection(self, order: Order) -> str | None:
         """Return why an order is refused before anything is computed; None if it is not."""
-        return self.policy.objection(order.plan) or _wrong_key(order) or self._mismatch(order)
+        return self.policy.objection(order.plan) or _wrong_key(order) or self._mismatch(order) or self._lends_no(order)
 
     def weights(self, order: Order) -> Any:
         """Return the weights of an order as the model's parameters; BadInput if they do not fit, or are planted."""
@@ -190,13 +190,28 @@ class Node:
             else "clients: must be clients of this node, each once"
         )
 
+    def _lends_no(self, order: Order) -> str | None:
+        """Return why this node lends no places to the canaries of an order; None if it does, or if there are none."""
+        if not order.canaries:
+            return None
+        try:
+            canary_rows.refuse_unfit(order.plan, order.canaries)
+        except BadInput as error:
+            return str(error)
+        places = int(np.isin(canary_rows.clients_with(order.plan, order.canaries), _here(order)).sum())
+        lent = self.policy.audit_canaries
+        return None if places <= lent else f"canaries: need the places of {places} records here; this node lends {lent}"
+
     def _engine(self, order: Order) -> tuple[Engine, int]:
         """Return the engine for a plan and the most copies of a record; only the last engine is kept."""
-        name = (codec.digest(order.plan), order.node, order.nodes)
+        name = (codec.digest(order.plan), order.node, order.nodes, order.canaries)
         if name not in self._engines:
-            population = self._population(order)
+            plan, population = order.plan, self._population(order)
+            if order.canaries:
+                population = canary_rows.inserted(plan, population, order.canaries, _here(order))
+                plan = canary_rows.marked_plan(plan, self._data(plan).shape, order.canaries)
             self._engines.clear()
-            self._engines[name] = (Vectorized(order.plan, population), population.copies)
+            self._engines[name] = (Vectorized(plan, population), population.copies)
         return self._engines[name]
 
     def _population(self, order: Order) -> Population:
@@ -213,12 +228,19 @@ class Node:
             params, clip_state = _filled(state.params, order.params), _filled(state.clip_state, order.clip_state)
         except BadInput as error:
             return Refusal(str(error))
+        if order.canaries:
+            params = (*params, jnp.zeros(order.canaries))
         key = keys.entropy() if plan.noise_source is NoiseSource.SECRET else keys.of_words(*(order.key or (0, 0)))
         reports = engine.train(task_for(plan, order.t, params, clip_state, key), order.clients)
         update, statistics = (
             tuple(map(np.asarray, jax.tree.leaves(tree))) for tree in (reports.update, reports.statistics)
         )
         return NodeReply(update, statistics)
+
+
+def _here(order: Order) -> Array:
+    """Return the clients that this node holds."""
+    return clients_of(order.node, order.nodes, np.arange(order.plan.clients))
 
 
 def _named(schema: Schema | None) -> str:

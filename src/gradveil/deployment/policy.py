@@ -10,6 +10,7 @@ from gradveil.errors import BadInput, quoted
 from gradveil.federation import ledger
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.secure_sum import LEAST_HONEST
+from gradveil.fields import whole
 from gradveil.methods import METHODS
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.clip import Flat, PerLayer
@@ -32,6 +33,7 @@ class Policy:
     the server knows and can subtract. allow_no_guarantee: whether methods may run for which no finite epsilon holds
     against the server. model_sha256: digest of the only model that may be trained. drawn_weights: whether the weights
     of round 0 must be those that the plan's seed draws; later ones follow from updates that this node cannot check.
+    audit_canaries: how many of this node's records may give their places to canaries.
 
     Of secure sums: adversary: against whom epsilon and sigma of such a plan are counted, "server" (as if all others
     colluded) or "aggregate". roster: fingerprint of the only roster that may be pinned; required for "aggregate".
@@ -53,10 +55,12 @@ class Policy:
     tolerated: int = 1
     minimum_nodes: int | None = None
     maximum_alone_epsilon: float | None = None
+    audit_canaries: int = 0
 
     def __post_init__(self) -> None:
         if self.model_sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.model_sha256):
             raise BadInput(f"model_sha256 = {quoted(self.model_sha256)}: must be 64 digits from 0 to f")
+        whole("audit_canaries", self.audit_canaries, 0)
         for name in self.methods or ():
             if name not in METHODS:
                 raise BadInput(f"methods: {name!r} must be one of {', '.join(METHODS)}")
@@ -98,6 +102,7 @@ class Policy:
             f"model {'any' if self.model_sha256 is None else self.model_sha256[:12]}",
             f"first weights {'as the seed draws them' if self.drawn_weights else 'any'}",
             f"secure sums counted against {self.adversary}, {self.tolerated} colluding nodes borne",
+            f"canaries {self.audit_canaries or 'none'}",
         )
         return "policy: " + "; ".join(rules)
 

@@ -33,6 +33,10 @@ _MEANING = {
     "tolerated": "Colluding nodes that a secure sum must bear.",
     "minimum_nodes": "The fewest nodes of a secure sum; two thirds of the roster unless given.",
     "maximum_alone_epsilon": "What may be learned from secure sums if all other nodes collude, over all plans.",
+    "audit_canaries": (
+        "How many records of this node may give their places to canaries, records of nobody by which\n"
+        "# `gradveil audit` measures what updates reveal. Those records are not trained on."
+    ),
 }
 
 

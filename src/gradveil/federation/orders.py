@@ -18,7 +18,8 @@ class Order:
     clients: int [k], those of the cohort that the node holds. node, nodes: the node is number `node` of `nodes` and
     holds every client whose number modulo `nodes` is `node`, or those that the plan names and it knows. params,
     clip_state: leaves of the model and of the clip's state. shape, classes, columns: of the examples that the model is
-    made for. key: the round's key if the plan's noise is seeded; a node draws its own otherwise.
+    made for. key: the round's key if the plan's noise is seeded; a node draws its own otherwise. canaries: how many are
+    in the run, over all nodes.
     """
 
     plan: Plan
@@ -32,6 +33,7 @@ class Order:
     params: tuple[Array, ...]
     clip_state: tuple[Array, ...]
     key: tuple[int, int] | None
+    canaries: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,7 @@ from gradveil.federation.server import model_of
 from gradveil.runs import store
 from gradveil.runs.budget import Budget
 from gradveil.runs.epsilon_records import GuaranteeRecord
-from gradveil.runs.run_records import NodesRecord, RoundLine
+from gradveil.runs.run_records import CanariesRecord, NodesRecord, RoundLine
 from gradveil.surface import Surface
 
 
@@ -49,6 +49,7 @@ def line_of(
         norm_quantiles=_probe(population, plan, done) if plan.method.idle else None,
         state_sha256=store.state_digest(done.state),
         nodes=codec.decode(NodesRecord, done.remarks["nodes"]) if done.remarks else None,
+        canaries=codec.decode(CanariesRecord, done.remarks["canaries"]) if "canaries" in done.remarks else None,
         attempts=done.attempts if done.remarks else None,
         seconds=seconds + time.perf_counter() - began,
         rmse=None if tested.rmse is None else tested.rmse * dataset.unit,

@@ -29,6 +29,14 @@ class NodesRecord:
     bytes_up: int
 
 
+@dataclass(frozen=True, slots=True)
+class CanariesRecord:
+    """What a round over a network showed of each canary: in its client's update, and in the sum of all updates."""
+
+    client: tuple[float, ...]
+    everyone: tuple[float, ...]
+
+
 class Tested(Protocol):
     """What says how good a model is: one of the two, by what is predicted."""
 
@@ -81,6 +89,7 @@ class RoundLine:
     state_sha256: str
     seconds: float
     nodes: NodesRecord | None = field(default=None, metadata=codec.OPTIONAL)
+    canaries: CanariesRecord | None = field(default=None, metadata=codec.OPTIONAL)
     attempts: int | None = field(default=None, metadata=codec.OPTIONAL)
     rmse: float | None = field(default=None, metadata=codec.OPTIONAL)
     chain: str

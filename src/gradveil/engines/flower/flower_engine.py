@@ -19,6 +19,7 @@ from gradveil.engines.flower import wire
 from gradveil.engines.serial import empty
 from gradveil.errors import BadInput, RunFailed
 from gradveil.federation import limits
+from gradveil.federation.canary_rows import marked_plan, split_off
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
 from gradveil.federation.orders import Array, NodeReply, Order, Refusal, clients_of, columns_of
@@ -73,7 +74,7 @@ class Flower:
     """Trains a cohort over Flower.
 
     before: called with the round and the cohort before anything is sent. largest: the norm above which an update is
-    rejected, whatever limit the plan implies.
+    rejected, whatever limit the plan implies. canaries: how many records of nobody nodes are asked to train on.
     """
 
     plan: Plan
@@ -82,6 +83,7 @@ class Flower:
     roster: Roster
     before: Callable[[int, Array], None] = lambda t, cohort: None
     largest: float = math.inf
+    canaries: int = 0
     clock: Callable[[], float] = time.monotonic
     refused: dict[str, str] = field(default_factory=dict)
     all_awaited: bool = False
@@ -91,8 +93,19 @@ class Flower:
         """One client per node at least; nodes train in parallel."""
         return len(self.roster.names)
 
+    @property
+    def executed(self) -> Plan:
+        """The plan as nodes execute it, whose model has a coordinate for each canary."""
+        return marked_plan(self.plan, self.dataset.shape, self.canaries) if self.canaries else self.plan
+
     def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Send every node its clients, and collect the replies that come within the deadline."""
+        if not self.canaries:
+            return self._train(task, cohort)
+        beside = task._replace(params=(*task.params, np.zeros(self.canaries, np.float32)))
+        return split_off(self.plan, self._train(beside, cohort), self.canaries)
+
+    def _train(self, task: RoundTask, cohort: Array) -> Reports:
         like = self._like(task)
         nodes = len(self.roster.names)
         shards = {index: clients_of(index, nodes, np.sort(cohort), self.roster.holders) for index in range(nodes)}
@@ -107,7 +120,8 @@ class Flower:
 
     def _like(self, task: RoundTask) -> Report:
         """Return reports of no clients, whose leaves have the shapes that replies must have."""
-        plan, x = self.plan, np.zeros((1, *self.dataset.shape), np.float32)
+        shape = (math.prod(self.dataset.shape) + 1,) if self.canaries else self.dataset.shape
+        plan, x = self.executed, np.zeros((1, *shape), np.float32)
         own = owns(plan.sampling, plan.sizes, plan.batch) if plan.client_sizes else None
         no_clients = Population(x, np.zeros(1, np.int32), np.zeros((1, plan.client_size), np.int32), 1, own)
         return empty(ClientSpec.of(plan, int(task.t)), task, no_clients)
@@ -197,9 +211,10 @@ class Flower:
             shape=self.dataset.shape,
             classes=self.dataset.classes,
             columns=columns_of(self.dataset),
-            params=_leaves(task.params),
+            params=_leaves(task.params[:-1] if self.canaries else task.params),
             clip_state=_leaves(task.clip_state),
             key=(int(data[0]), int(data[1])) if self.plan.noise_source is NoiseSource.SEEDED else None,
+            canaries=self.canaries,
         )
 
     def _outcome(self, message: Message, clients: int, like: NodeReply, seconds: float, down: int) -> NodeOutcome:
@@ -222,13 +237,11 @@ class Flower:
         if outcome.reply is None:
             return outcome
         t, params, clip_state = int(task.t), task.params, task.clip_state
-        sizes = self.plan.client_sizes
+        plan, sizes = self.executed, self.plan.client_sizes
         of_client = [None if sizes is None else sizes[client] for client in clients]
-        limit_of = {
-            n: min(self.largest, limits.update_limit(self.plan, t, params, clip_state, n)) for n in {*of_client}
-        }
+        limit_of = {n: min(self.largest, limits.update_limit(plan, t, params, clip_state, n)) for n in {*of_client}}
         norms = limits.norms(outcome.reply.update)
-        fault = limits.statistics_fault(self.plan, t, params, clip_state, outcome.reply.statistics)
+        fault = limits.statistics_fault(plan, t, params, clip_state, outcome.reply.statistics)
         for client, size, norm in zip(clients, of_client, norms, strict=True):
             if not norm <= limit_of[size]:
                 fault = f"the update of client {client} has norm {norm:.3g}, above the limit {limit_of[size]:.3g}"

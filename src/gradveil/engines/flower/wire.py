@@ -31,6 +31,7 @@ def pack_order(order: Order) -> RecordDict:
         "classes": list(order.classes),
         "columns": list(order.columns),
         "key": order.key,
+        "canaries": order.canaries,
     }
     return RecordDict(
         {
@@ -57,6 +58,7 @@ def unpack_order(content: RecordDict) -> Order:
             params=_leaves(content, "params"),
             clip_state=_leaves(content, "clip_state"),
             key=None if fields["key"] is None else (int(fields["key"][0]), int(fields["key"][1])),
+            canaries=int(fields["canaries"]),
         )
     except BadInput:
         raise
