@@ -43,9 +43,10 @@ def main() -> tuple[float, float]:
             print("readmitted:", model.classes[number])
 
     guarantee = model.result.guarantee("server")
-    print(f"accuracy {model.result.accuracy:.2f}, epsilon {guarantee.epsilon:.2f} at delta {guarantee.delta}")
+    accuracy = model.result.accuracy or 0.0  # none where a number is predicted
+    print(f"accuracy {accuracy:.2f}, epsilon {guarantee.epsilon:.2f} at delta {guarantee.delta}")
     print("caveats:", *guarantee.caveats, sep="\n  ")
-    return model.result.accuracy, guarantee.epsilon or 0.0
+    return accuracy, guarantee.epsilon or 0.0
 
 
 def patients(count: int) -> str:

@@ -33,7 +33,7 @@ def main() -> float:
         gradveil.train(plan, Path(place) / "run")
         model = gradveil.load(Path(place) / "run")
         print(model)
-        return model.evaluate(digits.test.x, digits.test.y).accuracy
+        return model.evaluate(digits.test.x, digits.test.y).accuracy or 0.0
 
 
 if __name__ == "__main__":

@@ -24,10 +24,11 @@ def main() -> tuple[float, dict[str, int]]:
     plan = gradveil.plan(data, "fed-cdp", rounds=40, max_epsilon=4.0)
     result = gradveil.train(plan, data=data).result
 
-    print(f"accuracy {result.accuracy:.2f}")
+    accuracy = result.accuracy or 0.0  # none where a number is predicted
+    print(f"accuracy {accuracy:.2f}")
     for client in result.clients or ():
         print(f"{client.name}: {client.examples} rows, {client.participations} rounds, epsilon {client.epsilon:.2f}")
-    return result.accuracy, {client.name: client.examples for client in result.clients or ()}
+    return accuracy, {client.name: client.examples for client in result.clients or ()}
 
 
 def stays() -> pa.Table:

@@ -63,7 +63,7 @@ def main() -> tuple[float, str]:
         print(next(caveat for caveat in model.guarantee().caveats if "trusted" in caveat))
         record = gradveil.attack(Path(place) / "run", 2, Means(), 4)
         print(f"attack {record.attack}: {record.verdict}")
-        return model.result.accuracy, record.verdict
+        return model.result.accuracy or 0.0, record.verdict
 
 
 if __name__ == "__main__":

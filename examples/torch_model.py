@@ -27,7 +27,7 @@ def main() -> float:
     digits = gradveil.dataset("digits")
     model = gradveil.train(gradveil.plan("digits", "fed-cdp", model=Small, rounds=40, lr=0.7, seed=1))
     print(model)
-    return model.evaluate(digits.test.x, digits.test.y).accuracy
+    return model.evaluate(digits.test.x, digits.test.y).accuracy or 0.0
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ def test_arrays_and_pairs_become_what_the_same_npz_file_becomes(tmp_path):
     stored, array, pairs = load(str(tmp_path / "d.npz")), Dataset.of(X, Y), Dataset.of(Pairs())
     assert _same(stored, array)
     assert _same(stored, pairs)
+    assert _same(stored, Dataset.of(Pairs()[i] for i in range(len(X))))  # what torch calls an IterableDataset
     assert array.caveats == stored.caveats
     assert array.own
 

@@ -15,7 +15,9 @@ from gradveil.federation.engine import Population
 from gradveil.federation.leaks import Tap
 from gradveil.federation.replay import Replay
 from gradveil.federation.rounds import round_task, rounds
+from gradveil.federation.sum_leaks import refuse_unless_fixed
 from gradveil.keys import Keys
+from gradveil.runs import recording
 from gradveil.runs.budget import Budget
 from gradveil.surface import Surface
 
@@ -123,10 +125,11 @@ def test_a_reading_of_a_small_client_is_in_the_units_that_an_adversary_reckons_w
         np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
-def test_a_run_of_clients_of_different_sizes_is_recorded_and_attacked(tmp_path):
+def test_what_clients_of_different_sizes_show_is_recorded_and_their_sum_is_not_attacked_as_if_they_were_alike(tmp_path):
     data = _data()
-    plan = _plan(data, rounds=3, noise_source="secret")
-    model = gradveil.train(plan, tmp_path / "run", data=data, attack=True)
-    assert [record.surface for record in model.attacks] == [0, 1, 2]
+    plan = _plan(data, noise_source="secret")
+    state = server.init(plan, data.shape, 2, ROOTS)._replace(round=2)
+    recording.record(tmp_path, plan, Population.of(plan, data), state, ROOTS)
+    assert recording.recorded_rounds(tmp_path) == [2]
     with pytest.raises(BadInput, match="clients of different sizes"):
-        gradveil.attack(tmp_path / "run", 0, "membership", view="aggregate", data=data)
+        refuse_unless_fixed(plan)

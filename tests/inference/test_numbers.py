@@ -144,3 +144,12 @@ def test_what_is_about_classes_is_refused(files, run):
         gradveil.Dataset.of(data.train.x, data.train.y, target_range=(1, 0))
     with pytest.raises(BadInput, match="a finite number for each"):
         gradveil.Dataset.of(np.ones((10, 2)), ["a"] * 10, target_range=(0, 1))
+
+
+def test_a_table_is_shown_and_drafted_as_one_with_a_number(files, capsys):
+    assert main(["data", "show", str(files / "costs.csv"), "--target", "cost"]) == 0
+    assert "target cost: a number from" in " ".join(capsys.readouterr().out.split())
+    assert main(["data", "schema", str(files / "costs.csv"), "--target", "cost"]) == 0
+    assert 'kind = "number"' in capsys.readouterr().out
+    assert main(["run", "--dataset", str(files / "costs.csv"), "--target", "cost", "--dry-run"]) == 2
+    assert "predicts a number too" in " ".join(capsys.readouterr().err.split())

@@ -7,7 +7,7 @@ import typer
 
 from gradveil.cli.output import emit_json, say, table
 from gradveil.data.schema_data import read_table
-from gradveil.data.schema_draft import class_counts, drafted, readings
+from gradveil.data.schema_draft import class_counts, drafted, number_target, readings
 from gradveil.data.schema_text import draft_toml
 from gradveil.data.user_columns import TextTable
 from gradveil.errors import BadInput
@@ -63,5 +63,7 @@ def _refuse_unknown(rows: TextTable, target: str) -> None:
 
 
 def _classes(target: str, counts: dict[str, int]) -> str:
+    if (number := number_target(target, counts)) is not None:
+        return f"target {target}: a number from {number.low:g} to {number.high:g}; a schema predicts it"
     shown = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:_MOST_CLASSES])
     return f"target {target}: {len(counts)} classes ({shown}{', ...' if len(counts) > _MOST_CLASSES else ''})"

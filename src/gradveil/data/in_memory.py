@@ -189,7 +189,8 @@ def _with_target(frame: Any, y: Any, schema: Schema | None, name: str) -> tuple[
 def _pair(x: Any, y: Any, name: str) -> tuple[Array, Array]:
     """Return examples and labels as arrays; a dataset that yields (example, label) is gone through."""
     if y is None:
-        if isinstance(x, np.ndarray) or not (hasattr(x, "__len__") and hasattr(x, "__getitem__")):
+        listed = hasattr(x, "__len__") and hasattr(x, "__getitem__")
+        if isinstance(x, np.ndarray | str) or not (listed or hasattr(x, "__iter__")):
             raise BadInput(f"{name} = {quoted(x)}: labels y are missing")
         x, y = _gone_through(x, name)
     try:
@@ -200,8 +201,9 @@ def _pair(x: Any, y: Any, name: str) -> tuple[Array, Array]:
 
 def _gone_through(pairs: Any, name: str) -> tuple[Array, Array]:
     try:
-        items = [pairs[i] for i in range(len(pairs))]
+        listed = hasattr(pairs, "__len__") and hasattr(pairs, "__getitem__")
+        items = [pairs[i] for i in range(len(pairs))] if listed else list(pairs)
         examples, labels = zip(*((np.asarray(one), np.asarray(label)) for one, label in items), strict=True)
         return np.stack(examples), np.stack(labels)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # the last from tensors that are not on this machine's memory
         raise BadInput(f"{name}: pairs of an example and its label are expected, examples all of one shape") from None

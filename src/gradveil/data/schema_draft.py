@@ -135,12 +135,19 @@ def _date_column(name: str, levels: tuple[str, ...]) -> DateColumn | None:
     return None
 
 
-def _target(table: TextTable, name: str) -> SchemaTarget:
-    """Take the target as classes; as a number, if its values are numbers and most of them different."""
-    counts = class_counts(table, name)
+def number_target(name: str, counts: dict[str, int]) -> NumberTarget | None:
+    """Take a target as a number if its values, with the rows of each, are numbers and most of them different."""
     values = [as_number(text) for text in counts]
-    if len(counts) > max(FEW_LEVELS, sum(counts.values()) // 2) and not any(map(math.isnan, values)):
-        return NumberTarget(name, min(values), max(values))
+    if len(counts) <= max(FEW_LEVELS, sum(counts.values()) // 2) or any(map(math.isnan, values)):
+        return None
+    return NumberTarget(name, min(values), max(values))
+
+
+def _target(table: TextTable, name: str) -> SchemaTarget:
+    """Take the target as a number if it seems to be one, else as classes."""
+    counts = class_counts(table, name)
+    if (number := number_target(name, counts)) is not None:
+        return number
     if len(counts) > MOST_LEVELS:
         raise BadInput(f"{table.path} has {len(counts)} different values of {name!r}: a target has few classes")
     return ClassTarget(name, tuple(counts))

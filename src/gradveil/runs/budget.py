@@ -92,7 +92,7 @@ class Budget:
         if not self._plan.client_sizes:
             return self._ledger(rounds, participations)
         first, *others = (self._ledger(rounds, participations, kind) for kind in translator.worst_kinds(self._plan))
-        return replace(first, others=tuple(others))
+        return replace(first, others=tuple(other for other in others if other != first))
 
     def _ledger(self, rounds: int, participations: int, held: tuple[int, float] | None = None) -> Ledger:
         """Return the ledger of the clients that hold so many examples and draw at this rate; of all if they agree."""
