@@ -52,7 +52,7 @@ def _sizes(run: Evidence) -> str:
     held = f"{min(plan.sizes)} to {plan.client_size}" if plan.client_sizes else str(plan.client_size)
     return (
         f"{plan.clients} clients with {held} examples each, {plan.cohort} a round, {plan.rounds} rounds of "
-        f"{plan.local_steps} local steps; {examples.train} training and {examples.test} test examples"
+        f"{plan.local_steps} local step{'s' if plan.local_steps > 1 else ''}; {examples.train} training and {examples.test} test examples"
     )
 
 
