@@ -36,13 +36,10 @@ def _bars(record: AttackRecord) -> dict[str, float] | None:
     """Return the attack's error with its interval, and that of a blind guess, in percent of the largest of them."""
     if record.membership is not None:
         return None
-    low, high = record.gain_ci or (record.gain, record.gain)
-    ends = {
-        "attack": record.mean_rmse,
-        "blind": record.prior_rmse,
-        "least": max(0.0, record.prior_rmse - high),
-        "most": max(0.0, record.prior_rmse - low),
-    }
+    ends = {"attack": record.mean_rmse, "blind": record.prior_rmse}
+    if record.gain_ci is not None:
+        low, high = record.gain_ci
+        ends |= {"least": max(0.0, record.prior_rmse - high), "most": max(0.0, record.prior_rmse - low)}
     largest = max(ends.values())
     if not 0 < largest < float("inf"):
         return None
