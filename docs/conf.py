@@ -27,8 +27,8 @@ exclude_patterns = ["schemas/*.md"]
 myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
 
-# Cells call `gradveil` of this environment, and its tables are read, not looked at in a terminal.
-os.environ |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100"}
+# Cells call `gradveil` of this environment. No widget is installed that tqdm could show its bars with.
+os.environ |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "COLUMNS": "88", "PYTHONWARNINGS": "ignore:IProgress"}
 
 digest = hashlib.sha256()
 for source in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "site").glob("*.py")]):

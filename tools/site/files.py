@@ -1,11 +1,13 @@
 """Every key of plan.toml, policy.toml and schema.toml: type, default and meaning, read from the dataclasses."""
 
 import dataclasses
+import re
 import types
 import typing
 from enum import Enum
 from typing import Any
 
+import tomli_w
 import typer
 from tools.site.markdown import cell, code, docstring, table
 
@@ -14,8 +16,8 @@ from gradveil import codec
 from gradveil.cli.main import app
 from gradveil.data.schema_text import schema_toml
 from gradveil.data.table_schema import ClassTarget, NumberColumn, Schema
-from gradveil.deployment import policy_file
 from gradveil.deployment.policy import Policy
+from gradveil.deployment.policy_file import as_toml
 from gradveil.federation.plan import Plan
 
 ALIASES = {"learning_rate": "lr"}
@@ -46,7 +48,7 @@ def _plan() -> list[str]:
         docstring(Plan),
         _keys(Plan, meanings()),
         "A plan as a run folder keeps it:",
-        f"```toml\n{_toml(codec.encode(plan))}\n```",
+        f"```toml\n{tomli_w.dumps(codec.encode(plan)).strip()}\n```",
         f"Parts of a plan, by their kind: {', '.join(shown)}.",
         *(_part(part) for part in parts(Plan)),
     ]
@@ -74,7 +76,9 @@ def meanings() -> dict[str, str]:
 
 def policy_meanings() -> dict[str, str]:
     """Return what each key of a policy means: the comment that `gradveil federate policy` writes above it."""
-    return {name: text.replace("\n#", "") for name, text in policy_file._MEANING.items()}
+    written = as_toml(Policy(methods=("fed-cdp",), maximum_rounds=1, maximum_epsilon=1.0, model_sha256="0" * 64))
+    found = re.findall(r"((?:^# .*\n)+)(\w+) = ", written, re.MULTILINE)
+    return {name: " ".join(line.removeprefix("# ") for line in text.splitlines()) for text, name in found}
 
 
 def parts(cls: type[Any]) -> list[type[Any]]:
@@ -139,9 +143,3 @@ def _default(field: "dataclasses.Field[Any]") -> str:
         return "required" if field.default_factory is dataclasses.MISSING else code(repr(field.default_factory()))
     value = field.default
     return "none" if value is None else code(value.name.lower() if isinstance(value, Enum) else repr(value))
-
-
-def _toml(plain: dict[str, Any]) -> str:
-    import tomli_w
-
-    return tomli_w.dumps(plain).strip()
