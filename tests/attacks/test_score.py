@@ -156,6 +156,14 @@ def test_a_level_is_right_if_it_is_the_largest_and_a_number_if_it_is_near():
     assert features_right(truth, truth, columns, spread).all()
 
 
+def test_a_category_that_is_missing_is_right_where_none_was_rebuilt():
+    """All zeros have no largest one: rounding error must not decide whether a rebuilt row is right."""
+    kind = (Column("kind", 0, 3),)
+    guesses = {"rounding": [0.0, -1e-8, 1e-8], "zeros": [0.0, 0.0, 0.0], "another": [0.0, 0.0, 1.0]}
+    right = {k: bool(features_right(np.array(g), np.zeros(3), kind, np.ones(3))[0]) for k, g in guesses.items()}
+    assert right == {"rounding": True, "zeros": True, "another": False}
+
+
 def test_the_interval_of_a_mean_is_students():
     # mean 3, deviation sqrt(2.5), t(0.975; 4) = 2.776445
     low, high = interval([1.0, 2.0, 3.0, 4.0, 5.0])

@@ -71,13 +71,16 @@ def overlap(inferred: Host, true: Host, classes: int) -> float:
 def features_right(guess: Host, truth: Host, columns: Sequence[Column], spread: Host) -> Host:
     """Return for each feature of a table row whether it was reconstructed, bool [features].
 
-    A category is right if it is the largest of its feature; a number if it is within 0.319 deviations, which a normal
-    guess at the mean meets in a quarter of cases (the rule of TabLeak).
+    A category is right if it is the largest of its feature; where it is missing, which is all zeros, if none of the
+    guesses for it reaches a half. A number is right if it is within 0.319 deviations, which a normal guess at the mean
+    meets in a quarter of cases (the rule of TabLeak).
     """
     return np.array([_right(guess[c.start : c.stop], truth[c.start : c.stop], spread[c.start]) for c in columns])
 
 
 def _right(guess: Host, truth: Host, deviation: float) -> bool:
+    if len(guess) > 1 and not truth.any():
+        return bool(guess.max() < 0.5)
     if len(guess) > 1:
         return bool(np.argmax(guess) == np.argmax(truth))
     return bool(abs(guess[0] - truth[0]) <= 0.319 * deviation)
