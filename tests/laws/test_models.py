@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -107,6 +108,36 @@ def test_patches_times_a_matrix_is_a_convolution(shape, side, stride):
 @pytest.mark.parametrize("shape", [(8, 8, 1), (7, 9, 3), (2, 2, 2), (3, 2, 1)])
 def test_pool_is_the_maximum_of_windows(shape):
     np.testing.assert_array_equal(pool(image(shape)), reduce_pool(image(shape)))
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (7, 9, 3), (6, 4, 2)])
+def test_the_gradient_of_a_pool_goes_to_the_maxima_of_each_window_in_equal_shares(shape):
+    """Pixels are 0, 1 or 2, so that windows have one to four maxima; a loop over windows says what each gets."""
+    pixels = np.random.default_rng(2).integers(0, 3, shape).astype(np.float32)
+    pull = np.random.default_rng(3).normal(size=(shape[0] // 2, shape[1] // 2, shape[2])).astype(np.float32)
+    expected, tied = np.zeros(shape, np.float32), set()
+    for row, column, channel in np.ndindex(pull.shape):
+        at = slice(2 * row, 2 * row + 2), slice(2 * column, 2 * column + 2), channel
+        largest = pixels[at] == pixels[at].max()
+        tied.add(int(largest.sum()))
+        expected[at] = np.where(largest, pull[row, column, channel] / largest.sum(), 0)
+    found = jax.jit(jax.grad(lambda x: jnp.vdot(pull, pool(x))))(jnp.asarray(pixels))
+    assert len(tied) > 1
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_pool_can_be_differentiated_twice_as_attacks_do():
+    """The Hessian of a sum of cubes of maxima, forward over reverse, is the one that JAX finds without our rule."""
+
+    def cubes(largest, x):
+        return jnp.sum(largest(x) ** 3)
+
+    def own(x):
+        return jnp.max(x.reshape(2, 2, 2, 2, 1), axis=(1, 3))
+
+    ours, theirs = (jax.hessian(partial(cubes, largest))(image((4, 4, 1))) for largest in (pool, own))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    assert np.abs(ours).max() > 0
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (11, 14, 2), (13, 12, 1)])
