@@ -48,7 +48,9 @@ def quality(found: Measured) -> str:
     >>> quality(Score(0.5, 0.1, 10)), quality(Score(None, 0.1, 10, 12.3456))
     ('accuracy 0.500', 'RMSE 12.35')
     """
-    return f"RMSE {found.rmse:.4g}" if found.accuracy is None else f"accuracy {found.accuracy:.3f}"
+    if found.accuracy is not None:
+        return f"accuracy {found.accuracy:.3f}"
+    return "an RMSE that is not finite" if found.rmse is None else f"RMSE {found.rmse:.4g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
