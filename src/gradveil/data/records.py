@@ -13,7 +13,10 @@ UNCOVERED = "were taken from the private records themselves, which no epsilon he
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Examples and labels: x [n, ...] uint8 (pixels, read as x / 255) or float32 (read as it is); y int32 [n]."""
+    """Examples and labels: x [n, ...] uint8 (pixels, read as x / 255) or float32 (read as it is); y [n].
+
+    y is int32, the number of a class, or float32, a number to predict.
+    """
 
     x: Array
     y: Array
@@ -21,8 +24,10 @@ class Split:
     def __post_init__(self) -> None:
         if len(self.x) != len(self.y):
             raise ValueError(f"x has {len(self.x)} examples and y {len(self.y)} labels")
-        if self.x.dtype not in (np.uint8, np.float32) or self.y.dtype != np.int32:
-            raise ValueError(f"x must be uint8 or float32 and y int32, not {self.x.dtype} and {self.y.dtype}")
+        if self.x.dtype not in (np.uint8, np.float32) or self.y.dtype not in (np.int32, np.float32):
+            raise ValueError(
+                f"x must be uint8 or float32 and y int32 or float32, not {self.x.dtype} and {self.y.dtype}"
+            )
 
     def __len__(self) -> int:
         return len(self.y)

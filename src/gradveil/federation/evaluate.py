@@ -84,7 +84,8 @@ def _logits(model: Model, params: Tree, x: Array) -> Array:
 def _score_chunk(model: Model, params: Tree, x: Array, y: Array) -> tuple[Array, Array]:
     logits = _logits(model, params, x)
     if is_number(y):
-        return jnp.zeros(()), jnp.nansum(jnp.square(logits[:, -1] - y))
+        squares = jnp.square(logits[:, -1] - jnp.nan_to_num(y))
+        return jnp.zeros(()), jnp.sum(jnp.where(jnp.isnan(y), 0.0, squares))
     real = y >= 0
     losses = jax.nn.logsumexp(logits, axis=1) - jnp.take_along_axis(logits, jnp.maximum(y, 0)[:, None], axis=1)[:, 0]
     return jnp.sum((jnp.argmax(logits, axis=1) == y) & real), jnp.sum(losses * real)

@@ -13,6 +13,14 @@ from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
 from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
+from gradveil.federation.plan_checks import (
+    check_names,
+    check_preparation,
+    check_secure_sum,
+    check_share,
+    check_trials,
+    check_weights,
+)
 from gradveil.federation.secure_sum import SecureSum
 from gradveil.federation.server_side import ServerSide
 from gradveil.federation.tuned import Tuned
@@ -134,14 +142,17 @@ class Plan:
                 raise BadInput(f"{name} = {quoted(getattr(self, name))}: must be one of {', '.join(allowed)}")
         self.sampling.check(self.client_size, self.batch)
         self._check_draw()
-        self._check_share()
-        self._check_preparation()
-        self._check_tuned()
+        check_share(self.method, self.local_steps, self.sampling)
+        check_preparation(self.preparation, self.rounds, self.method, self.local_steps, self.sampling)
         self._check_sizes()
+        everyone = self.cohort == self.clients and isinstance(self.sampling, Whole)
+        if self.tuned is not None and self.tuned.trials:
+            check_trials(self.tuned.trials, self.method, self.local_steps, everyone)
         if self.secure_sum is not None:
-            self._check_secure_sum(self.secure_sum)
+            equal = self.cohort_sampling is CohortSampling.FIXED and self.client_sizes is None
+            check_secure_sum(self.secure_sum, self.method, self.local_steps, self.clients, everyone and equal)
         if self.client_names is not None:
-            self._check_names()
+            check_names(self.client_names, self.clients, self.client_sizes)
         self.sigmas()
 
     def _check_size(self) -> None:
@@ -177,33 +188,6 @@ class Plan:
                 "draw = each: needs lots of a fixed size; otherwise the noise reveals how many units there are"
             )
 
-    def _check_share(self) -> None:
-        """Refuse to share the noise of examples where it would not add up: over several steps, or random batches."""
-        if not self.method.share or self.method.surface is not Surface.EXAMPLE:
-            return
-        if self.local_steps > 1 or not self.sampling.fixed_size:
-            raise BadInput(
-                "share = true: the noise of examples adds up over clients only in one local step of batches of a fixed "
-                f"size, not in local_steps = {self.local_steps} of {self.sampling.name} batches"
-            )
-
-    def _check_preparation(self) -> None:
-        stages = self.preparation
-        if not stages:
-            return
-        if self.rounds <= len(stages):
-            raise BadInput(f"rounds = {self.rounds}: must be above the {len(stages)} that prepare the model")
-        if math.fsum(stage.share**2 for stage in stages) >= 1:
-            raise BadInput(
-                f"share = {', '.join(f'{s.share:g}' for s in stages)}: the squares of what preparation may spend must "
-                "add up to less than 1"
-            )
-        if self.method.surface is not Surface.EXAMPLE or self.local_steps > 1 or not isinstance(self.sampling, Whole):
-            raise BadInput(
-                "model: its preparation needs a method that noises examples, one local step and whole batches; "
-                f"not {self.method.name}, {self.local_steps} and {self.sampling.name}"
-            )
-
     def _check_sizes(self) -> None:
         """Refuse clients of different sizes where sums over them, or what a clip learns, are not defined."""
         sizes = self.sizes
@@ -217,54 +201,12 @@ class Plan:
                 f"the largest {self.client_size}"
             )
         unequal.check(self.sampling, sizes, self.batch, self.client_rates)
-        self._check_weights()
+        if self.client_weights is not None:
+            check_weights(self.client_weights, self.clients, self.method)
         if not isinstance(self.method.clip, Unclipped | PerLayer | Flat | OwnNorm):
             raise BadInput("client_sizes: a clip that learns needs clients of one size")
         if self.method.draw is not Draw.SUM and not self.method.noise.silent:
             raise BadInput(f"draw = {self.method.draw.value}: clients of different sizes need draw = sum")
-
-    def _check_secure_sum(self, sums: SecureSum) -> None:
-        """Refuse what is no sum of vectors of a fixed bound over all records of all clients."""
-        method, fixed = self.method, self.cohort_sampling is CohortSampling.FIXED and not self.client_sizes
-        everyone = self.cohort == self.clients and isinstance(self.sampling, Whole)
-        parts = isinstance(method.clip, Flat) and isinstance(method.sensitivity, ClipBound) and not method.share
-        if not (parts and isinstance(method.prune, Keep) and method.draw is Draw.SUM and not method.noise.silent):
-            raise BadInput(
-                f"secure_sum: needs noise on sums under one constant bound, as in fed-sum; not {method.name}"
-            )
-        if method.surface is not Surface.EXAMPLE or self.local_steps > 1 or not (everyone and fixed):
-            raise BadInput(
-                "secure_sum: needs one local step over all records of all clients, of one size, as in fed-sum"
-            )
-        if self.clients < sums.nodes:
-            raise BadInput(f"clients = {self.clients}: must be at least the nodes of secure_sum, {sums.nodes}")
-
-    def _check_names(self) -> None:
-        names = self.client_names or ()
-        if self.client_sizes is None or len(names) != self.clients or len(set(names)) < len(names):
-            raise BadInput(
-                f"client_names = {quoted(names)}: one for each of the {self.clients} clients is expected, each once, "
-                "beside client_sizes"
-            )
-
-    def _check_weights(self) -> None:
-        """Refuse weights that would change how far a unit moves a noised sum."""
-        if self.client_weights is None:
-            return
-        unequal.check_weights(self.client_weights, self.clients)
-        if self.method.acts(Surface.UPDATE) or self.method.acts(Surface.SERVER) or self.method.share:
-            raise BadInput(f"client_weights: the noise of {self.method.name} is made for clients that count alike")
-
-    def _check_tuned(self) -> None:
-        """Refuse to count trials beside releases of another kind: theirs were noised sums over whole clients."""
-        if self.tuned is None or not self.tuned.trials:
-            return
-        everyone = self.cohort == self.clients and isinstance(self.sampling, Whole)
-        if self.method.surface is not Surface.EXAMPLE or self.local_steps > 1 or not everyone:
-            raise BadInput(
-                f"tuned.trials = {self.tuned.trials}: trials on the same records are counted only where all clients "
-                f"send one noised sum over their whole data a round, as in fed-sum; not for {self.method.name}"
-            )
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ def line_of(
         canaries=codec.decode(CanariesRecord, done.remarks["canaries"]) if "canaries" in done.remarks else None,
         attempts=done.attempts if done.remarks else None,
         seconds=seconds + time.perf_counter() - began,
-        rmse=None if tested.rmse is None else tested.rmse * dataset.unit,
+        rmse=None if tested.rmse is None else _finite_or_none(tested.rmse * dataset.unit),
         chain="",  # `store.linked` sets it
     )
 

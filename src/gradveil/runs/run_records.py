@@ -56,7 +56,9 @@ def quality(tested: Tested) -> str:
     >>> quality(Score(0.5, 0.1, 10)), quality(Score(None, 0.1, 10, 12.3456))
     ('accuracy 0.500', 'RMSE 12.35')
     """
-    return f"RMSE {tested.rmse:.4g}" if tested.accuracy is None else f"accuracy {tested.accuracy:.3f}"
+    if tested.accuracy is not None:
+        return f"accuracy {tested.accuracy:.3f}"
+    return "an RMSE that is not finite" if tested.rmse is None else f"RMSE {tested.rmse:.4g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -260,7 +260,7 @@ def _result(run: Run) -> RunResult:
         as_the_paper_accounts=run.budget.as_the_paper_accounts(run.state.round),
         epsilon_over_rounds=epsilon_curves(run.budget, run.lines, records, counted),
         clients=_clients(run, counted),
-        rmse=None if final.rmse is None else final.rmse * run.dataset.unit,
+        rmse=final.rmse * run.dataset.unit if final.rmse is not None and np.isfinite(final.rmse) else None,
         mean_baseline=None if final.rmse is None else run.dataset.mean_baseline(),
     )
 
