@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -29,6 +30,10 @@ myst_heading_anchors = 4
 
 # Cells call `gradveil` of this environment. No widget is installed that tqdm could show its bars with.
 os.environ |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "COLUMNS": "88", "PYTHONWARNINGS": "ignore:IProgress"}
+os.environ["IPYTHONDIR"] = str(ROOT / "build" / "docs" / "ipython")
+startup = ROOT / "build" / "docs" / "ipython" / "profile_default" / "startup"
+startup.mkdir(parents=True, exist_ok=True)
+shutil.copy(ROOT / "tools" / "site" / "bash_cells.py", startup)
 
 digest = hashlib.sha256()
 for source in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "site").glob("*.py")]):
