@@ -36,7 +36,7 @@ startup.mkdir(parents=True, exist_ok=True)
 shutil.copy(ROOT / "tools" / "site" / "bash_cells.py", startup)
 
 digest = hashlib.sha256()
-for source in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "site").glob("*.py")]):
+for source in (ROOT / "tools" / "site" / "bash_cells.py", *sorted((ROOT / "src").rglob("*.py"))):
     digest.update(source.read_bytes())
 # What a notebook printed is kept by its text; a change of the package begins anew.
 nb_execution_mode = os.environ.get("GRADVEIL_NOTEBOOKS", "cache")
