@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -29,9 +30,13 @@ myst_heading_anchors = 4
 
 # Cells call `gradveil` of this environment. No widget is installed that tqdm could show its bars with.
 os.environ |= {"PATH": f"{sys.prefix}/bin:{os.environ['PATH']}", "COLUMNS": "88", "PYTHONWARNINGS": "ignore:IProgress"}
+os.environ["IPYTHONDIR"] = str(ROOT / "build" / "docs" / "ipython")
+startup = ROOT / "build" / "docs" / "ipython" / "profile_default" / "startup"
+startup.mkdir(parents=True, exist_ok=True)
+shutil.copy(ROOT / "tools" / "site" / "bash_cells.py", startup)
 
 digest = hashlib.sha256()
-for source in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "tools" / "site").glob("*.py")]):
+for source in (ROOT / "tools" / "site" / "bash_cells.py", *sorted((ROOT / "src").rglob("*.py"))):
     digest.update(source.read_bytes())
 # What a notebook printed is kept by its text; a change of the package begins anew.
 nb_execution_mode = os.environ.get("GRADVEIL_NOTEBOOKS", "cache")

@@ -50,7 +50,7 @@ function sumEpsilons(sigma, rounds, clients, delta) {
 }
 
 (function () {
-  const place = document.getElementById("epsilon-calculator");
+  const place = document.getElementById("calc-panel");
   const units = { "fed-cdp": "example", "fed-sdp": "client", "fed-sum": "example" };
   const numbers = [
     ["sigma", "noise scale sigma of each client", 17, 0.05, 10000, "any"],
@@ -62,7 +62,7 @@ function sumEpsilons(sigma, rounds, clients, delta) {
   place.innerHTML = `
     <div class="gv-controls"><label>method <select id="calc-method"></select></label></div>
     <div class="gv-controls" id="calc-inputs"></div>
-    <table><thead><tr><th scope="col">adversary</th><th scope="col">epsilon</th><th scope="col">sees</th></tr></thead>
+    <table><thead><tr><th scope="col">adversary</th><th scope="col">epsilon</th><th scope="col">an adversary who</th></tr></thead>
       <tbody id="calc-rows"></tbody></table>
     <p class="gv-said" id="calc-said" aria-live="polite"></p>
     <code class="gv-command" id="calc-command"></code>`;

@@ -2,7 +2,7 @@
 "use strict";
 
 (function () {
-  const place = document.getElementById("leak-lab");
+  const place = document.getElementById("lab-panel");
   const methods = [...new Set(LEAKS.map((one) => one.method))];
   const sigmas = [...new Set(LEAKS.map((one) => one.sigma))].filter((sigma) => sigma > 0);
   const batches = [...new Set(LEAKS.map((one) => one.batch))];

@@ -51,7 +51,7 @@ class Grid:
 def examples(sigma: float, q: float, rounds: float, local_steps: float, client_q: float) -> Ledger:
     """Return what fed-cdp releases with Poisson batches and a joint (flat) clipping bound."""
     steps = int(local_steps)
-    return Query(sigma=sigma, rate=q, client_rate=client_q, rounds=int(rounds), local_steps=steps).ledger()
+    return Query(sigma=sigma, rate=q, rounds=int(rounds), local_steps=steps, client_rate=client_q).ledger()
 
 
 def clients(sigma: float, client_q: float, rounds: float) -> Ledger:
