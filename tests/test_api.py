@@ -86,6 +86,7 @@ def test_python_trains_attacks_and_reports_as_the_command_line_does(whole, tmp_p
     assert sorted(p.name for p in folder.iterdir()) == sorted(p.name for p in (tmp_path / "run").iterdir())
 
 
+@pytest.mark.slow
 def test_a_trained_run_and_an_untrained_plan_are_attacked_from_python(whole, tmp_path, capsys):
     model, folder = whole
     record = gradveil.attack(folder, 0, replace(MAP, iterations=2), 2, rounds=(0,))

@@ -221,7 +221,7 @@ def test_a_search_for_rounds_that_comes_to_its_end_says_so(capsys):
 @pytest.mark.parametrize(("q", "size"), [(0.01, 149), (0.01, 151), (0.1, 24)])
 def test_a_whole_client_holds_as_many_records_as_were_given(capsys, q, size):
     """Against the densities of the mixture over the binomial number of its records, on a line."""
-    line = np.linspace(-80.0, 120.0, 200_001)
+    line = np.linspace(-80.0, 120.0, 20_001)
     bells = np.exp(-0.5 * ((line - np.arange(size + 1)[:, None]) / 6) ** 2) / (6 * np.sqrt(2 * np.pi))
     there, without = binom.pmf(np.arange(size + 1), size, q) @ bells, bells[0]
 

@@ -86,6 +86,7 @@ def trained(plan, engine):
     return last.state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fed-cdp", "fed-sdp-client"])
 def test_nodes_of_different_size_train_what_one_machine_with_all_rows_does(everyone, planned, over_nodes, method):
     plan = replace(planned, method=gradveil.plan(everyone, method).method)
