@@ -11,6 +11,8 @@ from sums_in_memory import OPEN, SITES, SUMS, trained
 from gradveil.aggregation import ring
 from gradveil.aggregation.answering import SumAnswer
 from gradveil.aggregation.noise import discrete_gaussian, seeded_bytes
+from gradveil.aggregation.roster import KeyRoster
+from gradveil.deployment.summing import Summing, epochs_of
 from gradveil.engines.contributions import RoundSum
 from gradveil.engines.flower import sum_wire
 from gradveil.engines.flower.flower_engine import Absent
@@ -74,6 +76,16 @@ def test_when_too_many_refuse_the_run_ends_at_once_with_their_reasons(sums):
     here = sums(policy=replace(OPEN, maximum_epsilon=0.01))
     with pytest.raises(Absent, match=r"0 answered the roll-call \(site-0 refused: epsilon = .* would be spent"):
         trained(SUMS, here.engine())
+
+
+def test_nodes_that_pinned_different_rosters_are_told_before_anything_is_spent(sums, signers):
+    here = sums()
+    other = KeyRoster({name: line for name, line in here.roster.keys.items() if name != "site-3"})
+    node = here.grid.sites["site-1"].node
+    here.grid.sites["site-1"] = Summing(node, epochs_of(OPEN, other, signers["site-1"]))
+    with pytest.raises(Absent, match="the nodes have pinned different ones"):
+        trained(SUMS, here.engine())
+    assert here.noted == []
 
 
 def test_a_node_that_comes_back_is_in_the_next_sum(sums):

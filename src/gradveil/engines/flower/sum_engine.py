@@ -85,6 +85,7 @@ class SummingFlower:
             asked = self._gathered(started, first)
             introduce = {name: self.introduce(name, task) for name in asked}
             self.cards = self._introduced(introduce, first)
+            _refuse_other_rosters(self.cards)
             if len(self.cards) >= self.sums.fewest:
                 return
             left = len(self.roster.names) - len(self.refused)
@@ -183,6 +184,14 @@ class SummingFlower:
             "bytes_down": sum(p.down for p in posted.values()),
             "bytes_up": sum(p.up for p in posted.values()),
         }
+
+
+def _refuse_other_rosters(cards: Mapping[str, Introduction]) -> None:
+    """End the run before anything is spent if nodes know different rosters: they would refuse each other."""
+    rosters = {name: card.roster[:8] for name, card in cards.items()}
+    if len(set(rosters.values())) > 1:
+        said = ", ".join(f"{name} {digits}..." for name, digits in sorted(rosters.items()))
+        raise Absent(f"roster: the nodes have pinned different ones ({said}); all must compare and pin the same")
 
 
 def _any_fault(posted: Mapping[str, Posted]) -> bool:
