@@ -5,6 +5,7 @@ import pytest
 
 import gradveil
 from gradveil.errors import BadInput
+from gradveil.models.networks import Mlp
 
 
 def _data(shift=0.0, name="data"):
@@ -17,7 +18,7 @@ def _data(shift=0.0, name="data"):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("memory") / "run"
-    plan = gradveil.plan(_data(), "fed-cdp", rounds=2, clients=3, noise_source="seeded")
+    plan = gradveil.plan(_data(), "fed-cdp", rounds=2, clients=3, noise_source="seeded", model=Mlp((4,), bias=True))
     gradveil.train(plan, folder, data=_data())
     return folder, plan
 
@@ -29,6 +30,7 @@ def test_an_attack_on_a_run_and_on_a_plan_takes_the_data(run):
         assert record.surface == 2
 
 
+@pytest.mark.slow
 def test_an_audit_takes_the_data(run):
     folder, plan = run
     assert gradveil.audit(plan, levels=("mechanism",), releases=1000, data=_data()).verdict != "refuted"

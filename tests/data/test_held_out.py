@@ -52,7 +52,7 @@ def test_a_table_and_a_built_in_dataset_hold_out_a_fraction_and_a_plan_says_whic
     assert plan.loading["validation"] == 0.1
 
 
-@pytest.mark.parametrize(("fraction", "said"), [(0, "between 0 and 1"), (1.5, "between 0 and 1"), (0.999, "leaves 0")])
+@pytest.mark.parametrize(("fraction", "said"), [(0, "between 0 and 1"), (1.5, "between 0 and 1"), (0.9999, "leaves 0")])
 def test_a_fraction_that_leaves_nothing_is_refused(fraction, said):
     with pytest.raises(BadInput, match=said):
         gradveil.dataset("synthetic", validation=fraction)

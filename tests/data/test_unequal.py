@@ -79,3 +79,14 @@ def test_weights_are_the_sizes_and_one_on_average():
 def test_a_sampling_that_is_not_defined_for_them_is_refused():
     with pytest.raises(BadInput, match="sampling = allocation: clients of different sizes need poisson or whole"):
         unequal.check(Allocation(), (3, 2), 1)
+
+
+def test_clients_with_rates_of_their_own_draw_at_them():
+    sizes, rates, draws = (40, 10), (0.1, 0.7), 2000
+    owns, slots = unequal.owns(Poisson(), sizes, 4, rates), unequal.rungs(Poisson(), sizes, 4, rates)[-1]
+    keys = jax.random.split(jax.random.key(1), draws)
+    for i, (size, rate) in enumerate(zip(sizes, rates, strict=True)):
+        own = unequal.Own(*(part[i] for part in owns))
+        picked = jax.vmap(lambda key, own=own: unequal.pick(Poisson(), key, unequal.rooms(sizes), slots, own))(keys)
+        assert np.mean(picked.real) / size == pytest.approx(rate, abs=5 * np.sqrt(rate * (1 - rate) / (draws * size)))
+        assert own.expected == pytest.approx(rate * size)
