@@ -18,8 +18,8 @@ from gradveil.reports import card, evidence, figures, guarantee_rows, words
 from gradveil.reports.attack_views import exhibits, features
 from gradveil.reports.charts import INK, Line, curves
 from gradveil.reports.exhibits import Exhibit
+from gradveil.reports.first_screen import verdict
 from gradveil.reports.page import page
-from gradveil.reports.verdict import verdict
 from gradveil.runs import store
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from gradveil import codec
 from gradveil.reports import figures, guarantee_rows, words
 from gradveil.reports.attack_views import TITLES, exhibits, place
 from gradveil.reports.evidence import SURFACES, Evidence
-from gradveil.reports.verdict import epsilon, verdict
+from gradveil.reports.first_screen import epsilon, verdict
 from gradveil.runs.epsilon_records import PaperAccount
 
 
