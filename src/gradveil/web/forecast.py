@@ -11,6 +11,7 @@ from gradveil.engines.cache import drop_programs_if_many
 from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
+from gradveil.privacy.schedule import Constant
 from gradveil.reports.words import WHOM, reason
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.epsilon_records import GuaranteeRecord
@@ -93,7 +94,16 @@ def _seconds(plan: Plan, dataset: Dataset) -> float:
 def _trimmed(plan: Plan) -> Plan:
     """Return a plan of a few clients and steps that cost as much each as those of the plan."""
     clients = plan.clients if plan.client_sizes else min(plan.cohort, FEW_CLIENTS)
-    same = {"delta": 1e-5, "seed": 0, "max_epsilon": None, "target_accuracy": None, "threat_model": "server"}
+    method = plan.method if plan.method.noise.silent else replace(plan.method, noise=Constant(1.0))
+    same = {
+        "method": method,
+        "learning_rate": 0.1,
+        "delta": 1e-5,
+        "seed": 0,
+        "max_epsilon": None,
+        "target_accuracy": None,
+        "threat_model": "server",
+    }  # what takes no time
     few = {"clients": clients, "cohort": clients, "rounds": len(plan.preparation) + 1, "minimum_cohort": None}
     try:
         return replace(plan, **same, **few, local_steps=min(plan.local_steps, FEW_STEPS))  # type: ignore[arg-type]
