@@ -61,6 +61,12 @@ def batch_normalized(units: Array, seed: int) -> Array:
     return (clipped(centered).sum(axis=0) + noise(seed, units.shape[1])) / EXPECTED
 
 
+def scaled_by_the_lot(units: Array, seed: int) -> Array:
+    """Scale units by the largest that is there before clipping, as a scaler that is fitted to private rows does."""
+    largest = np.linalg.norm(units, axis=1).max(initial=1e-30)
+    return (clipped(units / largest).sum(axis=0) + noise(seed, units.shape[1])) / EXPECTED
+
+
 def divided_twice(units: Array, seed: int) -> Array:
     """Divide the noise by the lot's size, and then the noised sum once more."""
     return (clipped(units).sum(axis=0) + noise(seed, units.shape[1]) / EXPECTED) / EXPECTED

@@ -88,6 +88,11 @@ def test_every_public_name_is_described():
         assert f"parts.{name}\n" in page or f"gradveil.{name}\n" in page, name
 
 
+def test_a_signature_says_what_can_be_given_by_position_and_what_by_name_alone():
+    told = section(python_api.page(), "gradveil.audit")
+    assert "levels: tuple[str, ...] = ('replay', 'mechanism'),\n    *,\n    confidence: float = 0.95," in told
+
+
 def test_every_method_and_every_adversary_is_named():
     page = named.page()
     assert all(page.count(f"| `{method}` |") == 2 for method in names.METHODS)

@@ -1,12 +1,17 @@
 """The public names of gradveil and of gradveil.parts: signatures and docstrings."""
 
 import inspect
+import re
 from typing import Any
 
 from tools.site.markdown import docstring
 
 import gradveil
 from gradveil import parts
+
+MODULES = re.compile(r"(?:[A-Za-z_]+[.])+(?=[A-Za-z_])")
+LONGEST = 60
+"""Characters of arguments on one line."""
 
 
 def page() -> str:
@@ -70,7 +75,18 @@ def _signature(name: str, value: Any) -> str:
 
 def _arguments(value: Any) -> str:
     """Return the arguments with their types; a long list has one a line."""
-    given = inspect.signature(value)
-    shown = [str(p).replace("gradveil.", "") for name, p in given.parameters.items() if name != "self"]
+    given = [one for name, one in inspect.signature(value).parameters.items() if name != "self"]
+    shown = [_argument(one) for one in given]
+    keywords = [place for place, one in enumerate(given) if one.kind is one.KEYWORD_ONLY]
+    if keywords and not any(one.kind is one.VAR_POSITIONAL for one in given):
+        shown.insert(keywords[0], "*")
     line = f"({', '.join(shown)})"
-    return line if len(line) < 80 or not inspect.isfunction(value) else f"({', '.join(shown)})"
+    return line if len(line) < LONGEST else f"({''.join(f'{chr(10)}    {one},' for one in shown)}{chr(10)})"
+
+
+def _argument(one: inspect.Parameter) -> str:
+    """Return one argument; types are named without their modules."""
+    bare = one.replace(annotation=inspect.Parameter.empty, default=inspect.Parameter.empty)
+    typed = "" if one.annotation is one.empty else f": {inspect.formatannotation(one.annotation)}"
+    given = "" if one.default is one.empty else f" = {getattr(one.default, 'name', None) or repr(one.default)}"
+    return f"{bare}{MODULES.sub('', typed)}{given}"
