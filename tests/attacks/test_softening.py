@@ -15,6 +15,7 @@ from gradveil.attacks.zoo import UNROLLED
 from gradveil.errors import BadInput
 from gradveil.models.gradients import batch_gradient
 from gradveil.models.networks import Mlp
+from gradveil.models.softened import Softened
 from gradveil.surface import Surface
 
 MODEL, FEATURES, CLASSES, STEPS, RATE = Mlp((24,)), 6, 3, 2, 0.5
@@ -22,13 +23,11 @@ MODEL, FEATURES, CLASSES, STEPS, RATE = Mlp((24,)), 6, 3, 2, 0.5
 
 @dataclass(frozen=True)
 class Walk:
-    """Plain SGD over single examples, in the units of a gradient; `sharp` takes the sharpness before the parameters."""
+    """Plain SGD over single examples, in the units of a gradient; `soft` takes the sharpness before the parameters."""
 
     soft: bool = False
 
     def __call__(self, params, clip_state, x, y):
-        from gradveil.models.softened import Softened
-
         model, before = (Softened(MODEL), params[1:]) if self.soft else (MODEL, params)
         at = before
         for i in range(STEPS):
@@ -74,7 +73,7 @@ def test_the_path_leads_to_the_examples_that_were_used_and_noise_ends_that():
     np.testing.assert_allclose(by_path(hidden).x[-1], centers, atol=0.05)
 
 
-def test_it_is_taken_where_the_optimizer_did_not_fit(monkeypatch):
+def test_it_is_taken_where_the_optimizer_did_not_fit():
     leak, x = leak_of()
     stuck = replace(SOFT, optimizer=replace(SOFT.optimizer, inner=1), iterations=1)
     without, with_path = (mount(replace(stuck, softening=path), [leak], 0)[0] for path in (None, SOFT.softening))
