@@ -3,7 +3,7 @@
 A convolution is patches times a matrix: XLA's own was several times slower on CPU once a gradient is taken for every
 example. A pool is the maximum over a reshaped block: the gradient of strided slices pads each of them back to the whole
 image, which took longer than all matrix products of the step. Its derivative is written out: JAX's own is the same to
-the bit, but writes three more arrays of the image's size.
+the bit, but writes two more arrays of the image's size.
 """
 
 import jax
