@@ -114,9 +114,7 @@ def test_the_whole_run_trains_and_predicts():
 def test_a_reading_of_a_small_client_is_in_the_units_that_an_adversary_reckons_with(tap):
     """Without noise it is the gradient of the client's rows, their sum divided by the plan's batch."""
     data = _data()
-    plan = gradveil.plan(
-        data, "fed-cdp", sampling="whole", sigma=1e-7, clip="flat:10", noise_source="seeded", rounds=1
-    )
+    plan = gradveil.plan(data, "fed-cdp", sampling="whole", sigma=1e-7, clip="flat:10", noise_source="seeded", rounds=1)
     population, state = Population.of(plan, data), server.init(plan, data.shape, 2, ROOTS)
     found = leaks.read(plan, population, state, ROOTS, 2, tap)
     replayed = Replay.of(plan, tap)(state.params, state.clip_state, data.train.x[found.rows], data.train.y[found.rows])

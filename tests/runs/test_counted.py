@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from gradveil.cli.main import main
 from gradveil.runs import store
+from gradveil.runs.counted import HELD_OUT
 
 SMALL = [
     "run", "--dataset", "synthetic", "--clients", "6", "--client-size", "40", "--batch", "4", "--local-steps", "2",
@@ -78,11 +79,13 @@ def test_cohorts_of_rounds_not_trained_are_counted_as_they_would_have_been_drawn
         assert held["epsilon"] == full["epsilon"]
 
 
-def test_a_target_that_is_not_reached_costs_nothing(tmp_path, capsys):
+def test_a_target_that_is_not_reached_costs_nothing_but_a_caveat(tmp_path, capsys):
     missed = trained(tmp_path / "missed", "--cohort", "6", "--target-accuracy", "1")
     whole = trained(tmp_path / "whole", "--cohort", "6")
     assert missed["rounds"] == 6
-    assert against(missed, "server") == against(whole, "server")
+    held, full = (against(run, "server") for run in (missed, whole))
+    assert held["caveats"] == [*full["caveats"], HELD_OUT]
+    assert held | {"caveats": full["caveats"]} == full
 
 
 def test_rounds_beyond_the_budget_are_not_counted_for_a_target(tmp_path, capsys):

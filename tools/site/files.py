@@ -25,6 +25,8 @@ ALIASES = {"learning_rate": "lr"}
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 BESIDE_OPTIONS = {
     "client_sizes": "Examples of each client, where they differ; client_size is then the largest.",
+    "client_names": "Names of the clients where nodes hold them, in their order; `federate clients` tells them.",
+    "secure_sum": "Nodes add up under masks, and the server sees nothing but sums over all of them.",
     "minimum_cohort": "Clients that must answer over a network; with fewer the round is repeated. Half unless given.",
     "server_side": "What the server does with the mean update beyond adding it.",
     "features": "What the model reads in place of the examples.",
@@ -76,7 +78,9 @@ def meanings() -> dict[str, str]:
 
 def policy_meanings() -> dict[str, str]:
     """Return what each key of a policy means: the comment that `gradveil federate policy` writes above it."""
-    written = as_toml(Policy(methods=("fed-cdp",), maximum_rounds=1, maximum_epsilon=1.0, model_sha256="0" * 64))
+    limits: dict[str, Any] = {"maximum_rounds": 1, "maximum_epsilon": 1.0, "maximum_alone_epsilon": 1.0}
+    pinned: dict[str, Any] = {"methods": ("fed-cdp",), "model_sha256": "0" * 64, "roster": "0" * 64, "minimum_nodes": 3}
+    written = as_toml(Policy(**limits, **pinned))
     found = re.findall(r"((?:^# .*\n)+)(\w+) = ", written, re.MULTILINE)
     return {name: " ".join(line.removeprefix("# ") for line in text.splitlines()) for text, name in found}
 

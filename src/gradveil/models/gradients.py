@@ -23,7 +23,7 @@ def loss(model: Model, params: Tree, x: Array, y: Array) -> Array:
 
 def is_number(y: Any) -> bool:
     """Whether labels are numbers to predict, and not numbers of classes."""
-    return bool(jnp.issubdtype(y.dtype, jnp.floating))
+    return bool(jnp.issubdtype(jnp.result_type(y), jnp.floating))
 
 
 def trained(model: Model, params: Tree) -> Tree:
