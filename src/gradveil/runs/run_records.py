@@ -29,7 +29,7 @@ class NodesRecord:
     bytes_up: int
 
 
-class Measured(Protocol):
+class Quality(Protocol):
     """What says how good a model is: one of the two, by what is predicted."""
 
     @property
@@ -41,7 +41,7 @@ class Measured(Protocol):
         """The root of the mean squared error, in the units of the target."""
 
 
-def quality(found: Measured) -> str:
+def quality(found: Quality) -> str:
     """Say how good a model is in two words.
 
     >>> from gradveil.federation.evaluate import Score
