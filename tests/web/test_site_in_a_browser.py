@@ -103,7 +103,7 @@ def test_the_closed_form_of_the_page_is_that_of_the_package(driver, site, sigma,
 def test_a_number_that_makes_no_sense_gives_a_sentence_and_no_epsilon(driver, site):
     opened(driver, site, "epsilon-calculator")
     choose(driver, "calc-method", "fed-sum")
-    find(driver, "calc-sigma").send_keys(*[Keys.BACKSPACE] * 4)
+    find(driver, "calc-sigma").send_keys(*[Keys.BACKSPACE, Keys.DELETE] * 4)
     assert shown(driver) == {}
     assert "out of its range" in find(driver, "calc-said").text
 
