@@ -86,7 +86,7 @@ $(VENV)/.ready-docs: $(VENV)/.ready requirements/docs.lock
 	@touch $@
 
 docs: $(VENV)/.ready-docs  ## build/docs/html: the documentation site; runs its notebooks, warnings and broken links are errors
-	$(BIN)/python -m sphinx -b html -q -W --keep-going -j 2 docs build/docs/html
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/docs/html
 	$(BIN)/python -m tools.site.links build/docs/html
 	@echo "open build/docs/html/index.html"
 

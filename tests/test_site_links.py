@@ -53,4 +53,6 @@ def test_every_page_of_docs_is_in_the_table_of_contents():
 def test_a_link_of_a_built_site_that_leads_nowhere_is_found(tmp_path, link, found):
     (tmp_path / "a.html").write_text(f'<p><a href="{link}">a link</a></p>')
     (tmp_path / "b.html").write_text('<h1 id="here">a heading</h1>')
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "template.html").write_text('<a href="{{ pathto(x) }}">of the theme</a>')
     assert broken(tmp_path) == ([f"a.html: {link}"] if found else [])

@@ -32,7 +32,6 @@ FILE = Path(__file__).parents[2] / "docs" / "_static" / "leak-frames.js"
 BEGIN = "const LEAKS = "
 DATASET, SHOWN, MOMENTS = "digits", 4, 8
 """The pictures of a batch that are shown at most, and the moments of the attack."""
-NOISY = ("fed-cdp", "fed-alpha-cdp")
 SIGMAS, BATCHES = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 6.0), (1, 2, 4)
 ATTACK: Any = MAP
 WATCHED = replace(ATTACK, iterations=60, optimizer=replace(ATTACK.optimizer, inner=3, least_gain=0.0))
@@ -51,7 +50,7 @@ class Setting:
 def settings() -> list[Setting]:
     """Return what the page lets one choose."""
     bare = [Setting("non-private", 0.0, batch) for batch in BATCHES]
-    return bare + [Setting(method, sigma, batch) for method in NOISY for sigma in SIGMAS for batch in BATCHES]
+    return bare + [Setting("fed-cdp", sigma, batch) for sigma in SIGMAS for batch in BATCHES]
 
 
 def attacked(setting: Setting, data: Dataset) -> Outcome:

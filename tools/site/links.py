@@ -38,8 +38,9 @@ def read(path: Path) -> Page:
 
 
 def broken(folder: Path) -> list[str]:
-    """Return the local links that lead nowhere, each after its page."""
-    pages = {path.resolve(): read(path) for path in sorted(folder.rglob("*.html"))}
+    """Return the local links that lead nowhere, each after its page; templates of the theme are no pages."""
+    found = [path for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts]
+    pages = {path.resolve(): read(path) for path in found}
     return [
         f"{path.name}: {link}"
         for path, page in pages.items()
