@@ -14,7 +14,6 @@ import pytest
 from gradveil.cli.main import main
 from gradveil.errors import BadInput
 from gradveil.leakage.attack_record import AttackRecord
-from gradveil.leakage.membership_record import MembershipRecord, RateRecord
 from gradveil.reports import card, evidence, figures, guarantee_rows, words
 from gradveil.reports.attack_views import exhibits, features
 from gradveil.reports.charts import INK, Line, curves
@@ -218,38 +217,6 @@ def test_an_attack_on_membership_stands_on_the_card_beside_what_the_guarantee_al
         text in card.markdown(made) for text in ("Membership (model), 160 members", "at FPR 1 %", "Guarantee: epsilon")
     )
     assert "160 members" in page([run])
-
-
-def test_every_number_of_membership_on_the_card_is_that_of_the_record(runs):
-    """150 of 200 members at FPR 1 %, 7 of 300 others; 3 of 200 at 0.1 %: no two of these numbers are alike."""
-    told = MembershipRecord(
-        reads="model", score="margin", members=200, others=300, calibration=1100, auc=0.81, auc_ci=(0.72, 0.93),
-        rates=(
-            RateRecord(fpr=0.001, needed=999, hits=3, tpr=0.015, tpr_ci=(0.0031, 0.0432), false_alarms=1,
-                       false_alarm_ci=(0.0001, 0.0184), bound=0.0027),
-            RateRecord(fpr=0.01, needed=99, hits=150, tpr=0.75, tpr_ci=(0.684, 0.8084), false_alarms=7,
-                       false_alarm_ci=(0.0094, 0.0475), bound=0.0272),
-        ),
-        guarantee="epsilon 1 at delta 1e-05", mu=None, epsilon=1.0, delta=1e-5, threat_model="server",
-    )  # fmt: skip
-    run = evidence.gather(runs / "digits")
-    first = replace(run.attacks[0], record=replace(run.attacks[0].record, membership=told))
-    made = card.card(replace(run, attacks=[first]))
-    jsonschema.validate(made, card.schema())
-    (found,) = [one["membership"] for one in made["attacks"]]
-    whole = {key: found[key] for key in ("reads", "members", "others", "auc", "auc_interval", "guarantee")}
-    assert whole == {
-        "reads": "model", "members": 200, "others": 300, "auc": 0.81, "auc_interval": [0.72, 0.93],
-        "guarantee": "epsilon 1 at delta 1e-05",
-    }  # fmt: skip
-    assert [list(rate.values()) for rate in found["rates"]] == [
-        [0.001, 3, 0.015, [0.0031, 0.0432], 0.0027],
-        [0.01, 150, 0.75, [0.684, 0.8084], 0.0272],
-    ]
-    assert [list(rate) for rate in found["rates"]] == [["fpr", "told", "tpr", "tpr_interval", "allowed"]] * 2
-    for said in (card.markdown(made), page([replace(run, attacks=[first])])):
-        assert "at FPR 0.1 % 3 of 200 told (0.31 to 4.32 %; at most 0.27 % allowed)" in said
-        assert "at FPR 1 % 150 of 200 told (68.4 to 80.8 %; at most 2.72 % allowed)" in said
 
 
 @pytest.mark.parametrize(
