@@ -162,8 +162,8 @@ def _with_prior(request: AttackRequest) -> Attack:
 
 def _with_labels(chosen: Any) -> Attack:
     """Let an attack take the labels that it is told."""
-    told: Attack = replace(chosen, labels=Granted())
-    return told
+    with_labels: Attack = replace(chosen, labels=Granted())
+    return with_labels
 
 
 def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, rounds: str, batch: int | None) -> Scene:

@@ -40,7 +40,7 @@ class SoftmaxRegression:
         return tuple(part for part in (self.mean, self.moment) if part is not None)
 
     @property
-    def held(self) -> int:
+    def frozen_leaves(self) -> int:
         """How many of the parameters no gradient moves."""
         return len(self.preparation)
 
@@ -59,7 +59,7 @@ class SoftmaxRegression:
         rows = x.reshape(x.shape[0], -1)
         norms = jnp.sqrt(jnp.sum(jnp.square(rows), axis=1, keepdims=True))
         v = rows / jnp.maximum(norms, max(self.radius, 1e-12))
-        for part, value in list(zip(self.preparation, params[: self.held], strict=True))[:stages]:
+        for part, value in list(zip(self.preparation, params[: self.frozen_leaves], strict=True))[:stages]:
             v = part.apply(value, v)
         return v
 
