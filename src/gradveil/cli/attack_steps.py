@@ -73,8 +73,8 @@ def execute(request: AttackRequest) -> None:
     usual = Path("runs") / "attacks" if request.run is None else request.run / "attacks"
     saved = attack_files.save(outcome, scene, request.out or usual, request.keep_truth)
     if request.as_json:
-        places = {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
-        return emit_json(outcome.record.plain() | places)
+        files = {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
+        return emit_json(outcome.record.plain() | files)
     attack_output.show(outcome.record, saved)
 
 

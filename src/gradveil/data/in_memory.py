@@ -139,9 +139,9 @@ def _numbers(labels: Array, count: int, low: float, high: float) -> Array:
 
 def _known(labels: list[str], classes: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
     """Number labels by a list of classes; numbers below their count may stand for them."""
-    places = {name: i for i, name in enumerate(classes)}
-    numbers = {str(i): i for i in range(len(classes))} | places
-    if len(places) < max(2, len(classes)):
+    by_class = {name: i for i, name in enumerate(classes)}
+    numbers = {str(i): i for i in range(len(classes))} | by_class
+    if len(by_class) < max(2, len(classes)):
         raise BadInput(f"classes = {quoted(classes)}: at least two are expected, each once")
     unknown = next((label for label in labels if label not in numbers), None)
     if unknown is not None:

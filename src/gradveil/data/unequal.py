@@ -122,8 +122,8 @@ def rooms(sizes: tuple[int, ...]) -> tuple[int, ...]:
 def pick(sampling: Sampling, key: Array, rooms: tuple[int, ...], slots: int, own: Own) -> BatchIndices:
     """Choose positions 0..own.size-1 for one step, in `slots` slots."""
     if isinstance(sampling, Whole):
-        places = jnp.arange(slots)
-        return BatchIndices(jnp.where(places < own.size, places, 0), own.size)
+        positions = jnp.arange(slots)
+        return BatchIndices(jnp.where(positions < own.size, positions, 0), own.size)
     ways = [partial(_drawn, key, room, slots, own) for room in rooms]
     drawn: BatchIndices = jax.lax.switch(jnp.searchsorted(jnp.asarray(rooms), own.size), ways)
     return drawn

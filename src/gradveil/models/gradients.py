@@ -27,7 +27,7 @@ def is_number(y: Any) -> bool:
 
 
 def trained(model: Model, params: Tree) -> Tree:
-    """Return the parameters that gradients move: all, or those after the first `frozen_leaves` of a model that has some."""
+    """Return the parameters that gradients move: all, or those after the first `frozen_leaves` of a model with some."""
     frozen = getattr(model, "frozen_leaves", 0)
     return params[frozen:] if frozen else params
 

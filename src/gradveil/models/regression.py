@@ -18,7 +18,7 @@ class SoftmaxRegression:
     """logits = W' (v, bias) with v = x / max(||x||, radius), then centered, then whitened, as far as asked for.
 
     The parameters are (center [k]?, whitening [k, k]?, W [k + 1, classes]); gradients move W alone, from zero, and the
-    first `held` arrays come from preparation rounds. v has norm at most 1 at every stage, so the gradient of an example
+    first `frozen_leaves` come from preparation. v has norm at most 1 at every stage, so the gradient of an example
     is (v, bias) (p - y)', whose norm is the product of the two. Of a number y the one output f is the prediction, and
     2 (f - y) stands in place of p - y.
     """

@@ -25,7 +25,7 @@ SUM_THREATS = ("aggregate", "central", "central-visible")
 class Sums:
     """Settings of fed-sum for a dataset: all clients of so many examples, `steps` gradients after the preparation.
 
-    most: the largest epsilon of the sums over all clients that they are meant for. found: where the numbers come from.
+    most: the largest epsilon of the sums over all clients that they are meant for. origin: where the numbers come from.
     """
 
     model: SoftmaxRegression

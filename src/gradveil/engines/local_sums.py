@@ -17,7 +17,7 @@ from gradveil.federation.plan import Plan
 Array = np.ndarray[Any, Any]
 
 
-class Places:
+class LocalSums:
     """Adds up what the nodes of a plan would, each with its own clients and its own noise."""
 
     def __init__(self, plan: Plan, population: Population) -> None:
