@@ -16,7 +16,7 @@ import numpy as np
 
 from gradveil import tree
 from gradveil.auditing.absence import NOBODY, Without
-from gradveil.auditing.beside import (
+from gradveil.auditing.clip_releases import (
     noise_of_count,
     noise_of_slots,
     noised_share,
