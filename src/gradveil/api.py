@@ -143,14 +143,14 @@ def train(
     if report and out is None:
         raise BadInput("report: name the folder that the page goes to, with out")
     if data is not None:
-        _held(plan, data)
+        _data_of(plan, data)
     if on_round is not None and not callable(on_round):
         raise BadInput(f"on_round = {quoted(on_round)}: a function of a round's line is expected")
     options, kept = Options(resume=resume, engine=engine), None if out is None else path_of("out", out)
 
     def carry_out(folder: Path) -> Trained:
-        held = _held(plan, data)
-        return trained_of(pipeline.run(plan, held, folder, options, attack=attack, report=report, progress=events))
+        plan_data = _data_of(plan, data)
+        return trained_of(pipeline.run(plan, plan_data, folder, options, attack=attack, report=report, progress=events))
 
     with round_events(plan.rounds, on_round, progress) as events:
         return carry_out(kept) if kept is not None else in_temporary_folder(carry_out)
@@ -194,12 +194,12 @@ def attack(
     mounted = _mounted(attack)
     whole("seed", seed, 0, LARGEST_SEED)
     plan = target if isinstance(target, Plan) else store.read_plan(path_of("target", target))
-    held = _held(plan, data, None if isinstance(target, Plan) else path_of("target", target))
+    plan_data = _data_of(plan, data, None if isinstance(target, Plan) else path_of("target", target))
     tap = Tap.at(plan, choose(Surface, surface, "surface"), view)
     if isinstance(target, Plan):
-        scene = scenes.fresh(plan, held, tap, whole("readings", readings, most=scenes.MOST_READINGS))
+        scene = scenes.fresh(plan, plan_data, tap, whole("readings", readings, most=scenes.MOST_READINGS))
     else:
-        scene = scenes.of_run(path_of("target", target), plan, held, tap, scenes.round_numbers(rounds))
+        scene = scenes.of_run(path_of("target", target), plan, plan_data, tap, scenes.round_numbers(rounds))
     return attack_run.attack(scene, mounted, scenes.counted(scene, victims), rule, seed).record
 
 
@@ -231,19 +231,19 @@ def audit(
 
 def _subject(target: Plan | Method | str | Path, data: Dataset | None) -> Subject:
     if isinstance(target, Plan):
-        return _claimed(target, _held(target, data), target.method.name)
+        return _claimed(target, _data_of(target, data), target.method.name)
     if isinstance(target, Method) or (isinstance(target, str) and target in METHODS):
         made = plan("digits" if data is None else data, target)
-        return _claimed(made, _held(made, data), made.method.name, named=True)
+        return _claimed(made, _data_of(made, data), made.method.name, named=True)
     folder = path_of("target", target)
     made = store.read_plan(folder)
     history = store.inspect(folder, made)
     result = store.read_result(folder, history.heads[-1])
-    claimed = _claimed(made, _held(made, data, folder), folder.name, result)
+    claimed = _claimed(made, _data_of(made, data, folder), folder.name, result)
     return over_nodes(claimed, history.lines) if store.exists(folder / JOURNAL) else claimed
 
 
-def _held(plan: Plan, data: Dataset | None, folder: Path | None = None) -> Dataset:
+def _data_of(plan: Plan, data: Dataset | None, folder: Path | None = None) -> Dataset:
     """Return the data of a plan: those given, which must be the ones that it names and a run was trained on, or loaded.
 
     folder: of the run, if there is one.

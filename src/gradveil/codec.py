@@ -164,15 +164,15 @@ def own_part(name: str, where: str, fields: Plain) -> Any:
 
     A class of equinox or torch is given as it is, since its weights are drawn when training starts.
     """
-    found, fields = own_code.find(name, where), dict(fields)
+    part, fields = own_code.find(name, where), dict(fields)
     recorded = fields.pop(SOURCE, None)
-    if recorded is not None and recorded != own_code.source_sha256(found):
+    if recorded is not None and recorded != own_code.source_sha256(part):
         raise BadInput(f"{where} = {quoted(name)}: its source was changed since this was written; restore it")
-    if isinstance(found, type) and own_code.library_of(found) not in ("equinox", "torch"):
-        return _made(found, name, where, fields)
+    if isinstance(part, type) and own_code.library_of(part) not in ("equinox", "torch"):
+        return _made(part, name, where, fields)
     if fields:
         raise BadInput(f"{where} = {quoted(name)}: takes no {', '.join(fields)}; only a dataclass takes fields")
-    return found
+    return part
 
 
 def _made(cls: type[Any], name: str, where: str, fields: Plain) -> Any:

@@ -20,7 +20,7 @@ from gradveil.errors import BadInput, quoted
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*(,[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)*")
 _ALLOWED: ContextVar[bool] = ContextVar("allowed", default=False)
-_FOUND: dict[int, tuple[Any, str]] = {}
+_NAMES: dict[int, tuple[Any, str]] = {}
 """Objects that were found by a name and are no classes or functions, so that nothing in them tells their name."""
 
 
@@ -47,17 +47,17 @@ def find(name: str, where: str) -> Any:
         return tuple(find(one, where) for one in name.split(","))
     module, _, path = name.partition(":")
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except Exception as error:  # whatever the user's module does when it is imported
         why = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise BadInput(f"{where} = {quoted(name)}: {module!r} cannot be imported ({why})") from error
     for part in path.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise BadInput(f"{where} = {quoted(name)}: {module!r} has no {path!r}")
-        found = getattr(found, part)
-    if not hasattr(found, "__qualname__"):
-        _FOUND[id(found)] = (found, name)
-    return found
+        target = getattr(target, part)
+    if not hasattr(target, "__qualname__"):
+        _NAMES[id(target)] = (target, name)
+    return target
 
 
 def name_of(value: Any) -> str | None:
@@ -65,8 +65,8 @@ def name_of(value: Any) -> str | None:
     if isinstance(value, tuple):
         names = [name_of(one) for one in value]
         return None if None in names else ",".join(map(str, names))
-    if id(value) in _FOUND:
-        return _FOUND[id(value)][1]
+    if id(value) in _NAMES:
+        return _NAMES[id(value)][1]
     qualname = getattr(value, "__qualname__", "<none>")
     return None if "<" in qualname else f"{value.__module__}:{qualname}"
 
@@ -78,7 +78,7 @@ def source_sha256(value: Any) -> str:
     """
     if isinstance(value, tuple):
         return hashlib.sha256(",".join(map(source_sha256, value)).encode()).hexdigest()
-    named = _FOUND[id(value)][1].partition(":")[0] if id(value) in _FOUND else None
+    named = _NAMES[id(value)][1].partition(":")[0] if id(value) in _NAMES else None
     defined = value if hasattr(value, "__qualname__") else type(value)
     return _source_sha256(str(named or defined.__module__), cast(Hashable, defined))
 

@@ -157,7 +157,7 @@ def report(folders: Sequence[Path], place: Path, show_truth: bool = False) -> Pa
     if place.is_dir():
         raise BadInput(f"out = {str(place)!r}: is a folder; name a file such as report.html")
     for one in gathered:
-        if show_truth and one.own and not any(shown.exhibit for shown in one.attacks):
+        if show_truth and one.own and not any(item.exhibit for item in one.attacks):
             raise BadInput(f"show_truth: {str(one.folder)!r} holds no true record; attack it with --keep-truth first")
         card.write(one)
     hidden = any(one.own for one in gathered) and show_truth

@@ -16,7 +16,7 @@ from gradveil.data.schema_text import schema_toml
 from gradveil.data.table_schema import ClassTarget, NumberColumn, Schema
 from gradveil.deployment import conductor
 from gradveil.deployment.node import Node, NodeSettings
-from gradveil.deployment.node_clients import ClientList, gathered, holders_of, node_data, told
+from gradveil.deployment.node_clients import ClientList, client_list, gathered, holders_of, node_data
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.policy_file import as_toml
 from gradveil.deployment.spending import Spending
@@ -190,7 +190,7 @@ def settings(files, name, **changes):
 def test_a_federated_run_has_the_guarantee_of_the_worst_client_and_a_table_of_all(files):
     sites = {name: Node.open(settings(files, name)) for name in NODES}
     for name, node in sites.items():
-        store.write_json(files / f"{name}.json", codec.encode(told(node.dataset)))
+        store.write_json(files / f"{name}.json", codec.encode(client_list(node.dataset)))
     lists, given = gathered([files / f"{name}.json" for name in NODES], NODES)
     test = str(files / "test.csv")
     data = gradveil.dataset(test, schema=SCHEMA, test=test)

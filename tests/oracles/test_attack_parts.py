@@ -303,7 +303,7 @@ def test_signed_adam_that_keeps_its_best_shows_the_smallest_loss_it_saw():
         seen.append((float(np.sum(at**2)), at))
         moved = optimizer.advance(lambda z: jnp.sum(jnp.square(z)), moved, n, 0.0)
         loss, z = min(seen, key=lambda pair: pair[0])
-        shown, at_loss = optimizer.shown(moved)
+        shown, at_loss = optimizer.current_guess(moved)
         np.testing.assert_allclose(shown, z, rtol=1e-6)
         assert float(at_loss) == pytest.approx(loss, rel=1e-5)
     assert loss < seen[-1][0]

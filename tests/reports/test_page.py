@@ -356,5 +356,5 @@ def record(gain, verdict):
 
 def test_the_attack_that_found_a_leak_speaks_for_its_surface(runs):
     held = evidence.gather(runs / "bare")
-    unclear, clear = (evidence.Shown(r, None) for r in (record(0.3, "too-few-victims"), record(0.1, "leaks")))
+    unclear, clear = (evidence.AttackEvidence(r, None) for r in (record(0.3, "too-few-victims"), record(0.1, "leaks")))
     assert replace(held, attacks=[unclear, clear]).strongest(2) is clear

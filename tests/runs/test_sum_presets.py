@@ -37,7 +37,7 @@ def pictures(n, *shape, own=True):
 def test_large_pictures_have_fewer_angles_so_that_features_are_ready_in_minutes(shape, angles, said):
     preset = sums_for(pictures(60_000, *shape), 1.0, "server")
     assert preset.features.scattering.angles == angles
-    assert said in preset.found
+    assert said in preset.origin
 
 
 def test_what_is_chosen_is_the_largest_number_of_angles_within_the_time():
@@ -51,7 +51,7 @@ def test_published_data_keep_the_angles_that_their_settings_were_found_with():
     published = Dataset(**{f: getattr(pictures(600_000, 28, 28, 1), f) for f in ("train", "validation", "test")},
                         name="mnist", classes=("a", "b"))  # fmt: skip
     assert sums_for(published).features.scattering.angles == 8
-    assert "held-out training images of MNIST" in sums_for(published).found
+    assert "held-out training images of MNIST" in sums_for(published).origin
 
 
 def test_the_clip_of_a_preset_follows_what_is_spent_against_whom():

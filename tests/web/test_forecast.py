@@ -11,7 +11,7 @@ from gradveil.runs.budget import Budget
 from gradveil.web import forecast
 from gradveil.web.forecast import in_words
 from gradveil.web.own_data import OwnData
-from gradveil.web.run_form import FIELDS, OPTIONS, planned, shown
+from gradveil.web.run_form import FIELDS, OPTIONS, form_values, planned
 
 NONE = OwnData()
 
@@ -26,13 +26,13 @@ def test_the_fields_show_the_preset_and_what_was_changed():
 @pytest.mark.parametrize("form", [{}, {"dataset": "synthetic", "method": "fed-sdp-client", "rounds": "3"}])
 def test_what_the_fields_show_is_the_plan_that_they_came_from(form):
     plan, _ = planned(form, NONE)
-    again, _ = planned({"dataset": plan.dataset, **{k: v for k, v in shown(plan).items() if v}}, NONE)
+    again, _ = planned({"dataset": plan.dataset, **{k: v for k, v in form_values(plan).items() if v}}, NONE)
     assert again == plan
 
 
 def test_every_field_is_shown_and_its_list_holds_what_is_shown():
     plan, _ = planned({"decay": "linear"}, NONE)
-    settings = shown(plan)
+    settings = form_values(plan)
     for field in (field for group in FIELDS.values() for field in group):
         if field.option not in ("dataset", "own", "schema"):
             assert field.option in settings

@@ -67,7 +67,7 @@ def attacked(setting: Setting, data: Dataset) -> Outcome:
 def measured(setting: Setting, data: Dataset) -> dict[str, Any]:
     """Return what the page shows of a setting: pictures, errors, and the moments they belong to."""
     outcome = attacked(setting, data)
-    (found,), (truth,), (leak,) = outcome.founds, outcome.truths, outcome.leaks
+    (found,), (truth,), (leak,) = outcome.reconstructions, outcome.truths, outcome.leaks
     low, high = limits(leak)
     mine, theirs = assigned(found.x[-1], truth.x)
     order = mine[np.argsort(theirs)][:SHOWN]

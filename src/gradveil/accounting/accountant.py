@@ -24,8 +24,8 @@ def account(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guaran
     return max((_of_client(one, delta, adjacency, threat) for one in (ledger, *ledger.others)), key=_epsilon)
 
 
-def _epsilon(found: Guarantee) -> float:
-    return found.epsilon
+def _epsilon(candidate: Guarantee) -> float:
+    return candidate.epsilon
 
 
 def _of_client(ledger: Ledger, delta: float, adjacency: str, threat: str) -> Guarantee:

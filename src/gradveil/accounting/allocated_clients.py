@@ -46,8 +46,8 @@ def farthest(records: int, lots: int, seen: int, capacity: int, chance: float) -
         return _markov(records, lots, seen, capacity, chance, math.exp(log_rate))
 
     # Every rate gives a bound that holds, so it does not matter how well the best one is found.
-    found = minimize_scalar(bound, bounds=(math.log(1e-6), math.log(8.0)), method="bounded", options={"xatol": 0.05})
-    return math.sqrt(min(most, float(found.fun) * (1 + _ROUNDING)))
+    optimum = minimize_scalar(bound, bounds=(math.log(1e-6), math.log(8.0)), method="bounded", options={"xatol": 0.05})
+    return math.sqrt(min(most, float(optimum.fun) * (1 + _ROUNDING)))
 
 
 def _most_squared(records: int, seen: int, capacity: int) -> int:

@@ -57,8 +57,8 @@ def aggregate(ledger: Ledger, delta: float, adjacency: str) -> Loss:
     """
     known = server(ledger, delta, adjacency)
     if not ledger.sums or not pools(ledger):
-        said = (caveats.NO_SUMS,) if ledger.sums and math.isfinite(known.epsilon) else ()
-        return Loss(known.epsilon, (*known.caveats, *said))
+        extra_caveats = (caveats.NO_SUMS,) if ledger.sums and math.isfinite(known.epsilon) else ()
+        return Loss(known.epsilon, (*known.caveats, *extra_caveats))
     epsilon = epsilon_of_sums(ledger, delta, adjacency, honest=True)
     return known if known.epsilon <= epsilon else Loss(epsilon, (*known.caveats, caveats.summed(ledger.sums[0])))
 

@@ -57,14 +57,14 @@ def class_scores(leak: Leak) -> Host:
     compared with those of the class's public examples, as a normal number.
     """
     reading, typical = reading_of(leak), typical_readings(leak)
-    scores = np.asarray(_likelihoods(shown(leak.stage, reading), typical.gradients), np.float64)
+    scores = np.asarray(_likelihoods(masked_reading(leak.stage, reading), typical.gradients), np.float64)
     scores = scores + np.log(public_shares(leak))
     if typical.scales is None:
         return scores
     middle, spread = typical.scales
-    found = np.log(np.sqrt(np.mean([np.mean(np.square(a)) for a in jax.tree.leaves(reading.gradient)])))
-    told: Host = scores - np.square((found - middle) / spread) / 2 - np.log(spread)
-    return told
+    log_scale = np.log(np.sqrt(np.mean([np.mean(np.square(a)) for a in jax.tree.leaves(reading.gradient)])))
+    log_posterior: Host = scores - np.square((log_scale - middle) / spread) / 2 - np.log(spread)
+    return log_posterior
 
 
 @jax.jit
@@ -72,7 +72,7 @@ def _likelihoods(reading: Reading, typical: Tree) -> Array:
     return jax.vmap(lambda g: likelihood(reading.gradient, g, reading.std))(typical)
 
 
-def shown(stage: Stage, reading: Reading) -> Reading:
+def masked_reading(stage: Stage, reading: Reading) -> Reading:
     """Return a reading whose coordinates that were held back have no say: there the noise is infinite."""
     if not stage.sparse:
         return reading
@@ -104,8 +104,8 @@ def typical_readings(leak: Leak) -> TypicalReadings:
         private = leak.stage.own_scale and bool(np.isfinite(sizes).all())
         scales = _scales(np.log(np.asarray(sizes)), y[rows], leak.stage.classes) if private else None
         leak.public.memo[memo_key] = (reading.params, TypicalReadings(jax.tree.map(np.asarray, gradients), scales))
-    found: TypicalReadings = leak.public.memo[memo_key][1]
-    return found
+    typical: TypicalReadings = leak.public.memo[memo_key][1]
+    return typical
 
 
 def _scales(sizes: Host, y: Host, classes: int) -> tuple[Host, Host]:
@@ -148,7 +148,7 @@ def unmix(leak: Leak, features: "GradientRows") -> Host:
     first the answer is p. A heavy extra row makes the shares add up to 1: the class gradients p - e_c of the last
     layer, weighted by p itself, add up to zero, so the first term alone does not determine the mix.
     """
-    reading = shown(leak.stage, reading_of(leak))
+    reading = masked_reading(leak.stage, reading_of(leak))
     observed = features(tree.lot_of_one(reading.gradient), reading)[0].astype(np.float64)
     typical = features(typical_readings(leak).gradients, reading).T.astype(np.float64)
     usual, n = public_shares(leak), leak.stage.examples

@@ -67,8 +67,8 @@ def trained_decoder(training: DecoderTraining, public: Public) -> TrainedDecoder
     known = public.memo.get(training)
     if known is None:
         known = public.memo[training] = _from_disk(training, public)
-    found: TrainedDecoder = known
-    return found
+    decoder: TrainedDecoder = known
+    return decoder
 
 
 def decoded(training: DecoderTraining, layers: Tree, u: Array) -> Array:
@@ -84,26 +84,26 @@ def train(training: DecoderTraining, public: Public) -> TrainedDecoder:
     The noise around a decoding has the deviation that fits each lot best: p / 2 log(mean squared error) + KL.
     """
     rows = jnp.asarray(public.x, jnp.float32).reshape(len(public.x), -1)
-    held, seen = rows[::HELD_OUT], jnp.delete(rows, jnp.s_[::HELD_OUT], axis=0)
+    held_out, seen = rows[::HELD_OUT], jnp.delete(rows, jnp.s_[::HELD_OUT], axis=0)
     mean, p = rows.mean(axis=0), rows.shape[1]
     keys = jax.random.split(jax.random.key(0), 3)
     decoder = training.network.init(keys[0], (training.latent,), p)
     encoder = training.network.init(keys[1], (p,), 2 * training.latent)
     encoder, decoder = _descend(training, (encoder, decoder), seen if len(seen) else rows, mean, keys[2])
-    middle, _ = _encoded(training, encoder, held - mean)
-    missed = held - mean - decoded(training, decoder, middle)
+    middle, _ = _encoded(training, encoder, held_out - mean)
+    missed = held_out - mean - decoded(training, decoder, middle)
     rest = jnp.sqrt(jnp.mean(jnp.square(missed), axis=0) + 1e-4)
     return TrainedDecoder(decoder, rest, *_by_class(*_encoded(training, encoder, rows - mean), public.y))
 
 
 def _by_class(middle: Array, log_spread: Array, y: Host) -> tuple[Array, Array]:
     """Return mean and deviation of the latent values of each class; a class without examples is like all of them."""
-    found = []
+    moments = []
     for label in range(int(y.max()) + 1):
         own = y == label if np.any(y == label) else np.ones(len(y), bool)
         inside = jnp.mean(jnp.exp(2 * log_spread[own]), axis=0)
-        found.append((jnp.mean(middle[own], axis=0), jnp.sqrt(jnp.var(middle[own], axis=0) + inside)))
-    middles, spreads = zip(*found, strict=True)
+        moments.append((jnp.mean(middle[own], axis=0), jnp.sqrt(jnp.var(middle[own], axis=0) + inside)))
+    middles, spreads = zip(*moments, strict=True)
     return jnp.stack(middles), jnp.stack(spreads)
 
 

@@ -58,9 +58,9 @@ class Exact:
             n = leak.stage.examples
             return _result(np.repeat(mean[None], n, axis=0), self.labels(leak, n), 1.0, chunks)
         x = best.rows.x.reshape(-1, *leak.stage.shape)
-        x = np.where(best.found.reshape(-1, *(1,) * mean.ndim), x, mean)
-        labels = best.labels if best.found.all() else self.labels(leak, len(x))
-        return _result(x, labels, 1 - float(best.found.mean()), chunks)
+        x = np.where(best.correct.reshape(-1, *(1,) * mean.ndim), x, mean)
+        labels = best.labels if best.correct.all() else self.labels(leak, len(x))
+        return _result(x, labels, 1 - float(best.correct.mean()), chunks)
 
     def _search(
         self, leak: Leak, reading: Reading, layer: DenseInput, random: np.random.Generator
@@ -72,7 +72,7 @@ class Exact:
         left, basis, noise = split
         pool = certain = np.zeros((0, len(basis)))
         best, chunks = None, 0
-        while chunks * CHUNK < self.tries and (best is None or not best.found.all()):
+        while chunks * CHUNK < self.tries and (best is None or not best.correct.all()):
             chunks += 1
             drawn = np.concatenate([pool, draw(basis, noise, random)])
             for _ in range(CORRECTIONS):
@@ -81,7 +81,7 @@ class Exact:
                     break
                 rows = Rows(np.linalg.solve(pool.T, left.T), pool @ basis)
                 now = explained(leak, reading, layer, rows)
-                if best is None or now.found.sum() >= best.found.sum():
+                if best is None or now.correct.sum() >= best.correct.sum():
                     best = now
                 if now.settled:
                     break

@@ -48,7 +48,7 @@ class Explained(NamedTuple):
 
     rows: Rows
     labels: Host
-    found: Host
+    correct: Host
     settled: bool
 
 
@@ -61,8 +61,8 @@ def explained(leak: Leak, reading: Reading, layer: DenseInput, rows: Rows) -> Ex
     )
     # Later steps take place at parameters that are not known, so their examples must be judged by themselves.
     several, agreement = leak.stage.steps > 1, np.max(cosines, axis=1)
-    found = _plausible(leak, rows.x) if several else agreement >= AGREES
-    return Explained(rows, np.argmax(cosines, axis=1), found, several or bool(agreement.min() >= SETTLED))
+    correct = _plausible(leak, rows.x) if several else agreement >= AGREES
+    return Explained(rows, np.argmax(cosines, axis=1), correct, several or bool(agreement.min() >= SETTLED))
 
 
 def confirmed(leak: Leak, reading: Reading, basis: Host, x: Host) -> Host:

@@ -22,9 +22,9 @@ def fits(stage: Stage, readings: Reading, distance: Likelihood, loss: float, val
     size, d = 0.0, 0
     for y, std in zip(jax.tree.leaves(readings.gradient), jax.tree.leaves(readings.std), strict=True):
         y, std = np.asarray(y, np.float64), np.asarray(std, np.float64)
-        shown = (y != 0) if stage.sparse else np.ones(y.shape, bool)
-        d += int(shown.sum())
-        size += float(np.sum(shown * np.square(y / np.maximum(_aligned(std, y), _least(readings, distance)))))
+        visible = (y != 0) if stage.sparse else np.ones(y.shape, bool)
+        d += int(visible.sum())
+        size += float(np.sum(visible * np.square(y / np.maximum(_aligned(std, y), _least(readings, distance)))))
     return 2 * loss <= max(FAR * (d + values), REST**2 * size)
 
 

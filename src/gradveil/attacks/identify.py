@@ -70,14 +70,14 @@ def _drawn(stage: Stage, draws: int, reading: Reading, x: Array, y: Array, key: 
 @partial(jax.jit, static_argnums=0)
 def _scores(stage: Stage, reading: Reading, drawn: _Drawn | None, x: Array, y: Array) -> Array:
     """Return log-likelihoods [n, 1 + draws] of candidates, that of the reading first."""
-    unit, shown = units_of_all(reading), seen(reading)
+    unit, observed = units_of_all(reading), seen(reading)
 
     def of(candidate: tuple[Array, Array]) -> Array:
         law = all_of(law_of(stage, reading, *candidate))
-        own = log_density(shown, law, unit)[None]
+        own = log_density(observed, law, unit)[None]
         if drawn is None:
             return own
-        certain, score = _certain(law, shown), _gaussian_scores if law.share is None else _mixed_scores
+        certain, score = _certain(law, observed), _gaussian_scores if law.share is None else _mixed_scores
         return jnp.concatenate([own, score(drawn, certain, unit)])
 
     scores: Array = jax.lax.map(of, (x, y))
@@ -122,8 +122,8 @@ def _mixed_draws(truth: Law, draws: int, key: Array) -> Tree:
 
 def _mixed_scores(drawn: _Drawn, law: Law, unit: Tree) -> Array:
     """Return a candidate's log-densities [draws] at whole readings."""
-    found: Array = jax.lax.map(lambda one: log_density(one, law, unit), drawn.values)
-    return found
+    log_densities: Array = jax.lax.map(lambda one: log_density(one, law, unit), drawn.values)
+    return log_densities
 
 
 def bound(mu: float, n: int) -> float:

@@ -86,9 +86,9 @@ class Imprint:
         filled = np.abs(bins.sizes[fullest]) > bins.floor
         divisors = np.where(bins.sizes[fullest] == 0, 1, bins.sizes[fullest])
         x = np.repeat(mean[None].astype(np.float64), n, axis=0)
-        found = (bins.sums[:, fullest] / divisors).T.reshape(-1, *leak.stage.shape)
+        guesses = (bins.sums[:, fullest] / divisors).T.reshape(-1, *leak.stage.shape)
         shaped = (filled | ~np.isfinite(divisors)).reshape(-1, *(1,) * mean.ndim)
-        x[: len(fullest)] = np.where(shaped, found, x[: len(fullest)])
+        x[: len(fullest)] = np.where(shaped, guesses, x[: len(fullest)])
         one, missing = np.ones(1, np.int32), 1 - float(np.sum(filled)) / n
         return Reconstruction(x[None].astype(np.float32), self.labels(leak, n), np.array([missing]), one, one)
 

@@ -84,7 +84,7 @@ class Lbfgs:
         """Whether an iteration lowered the loss by less than the fraction `least_gain`."""
         return after > before * (1 - self.least_gain)
 
-    def shown(self, moved: Moved) -> tuple[Tree, Array]:
+    def current_guess(self, moved: Moved) -> tuple[Tree, Array]:
         """Return the last guess, which is the best: the loss never rises."""
         return moved.z, moved.loss
 

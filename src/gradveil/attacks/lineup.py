@@ -39,11 +39,11 @@ def lineup(
     x[1:, position], y[1:, position] = leak.public.x[rows], leak.public.y[rows]
     draws = _draws(leak) if leak.stage.exact else 0
     key = jax.random.key(int(random.integers(2**31)))
-    found, drawn = identify.log_likelihoods_and_draws(leak, x, y, draws, key)
+    log_likelihoods, drawn = identify.log_likelihoods_and_draws(leak, x, y, draws, key)
     known = bool(draws) and bool(np.isfinite(drawn).all())
     return {
         n: Trial(
-            hit=bool(found[0] > found[1:n].max()),
+            hit=bool(log_likelihoods[0] > log_likelihoods[1:n].max()),
             optimum=float(np.mean(drawn[0] > drawn[1:n].max(axis=0))) if known else float("nan"),
         )
         for n in sizes

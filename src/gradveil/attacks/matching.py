@@ -130,14 +130,18 @@ class Matching:
         # Rules for labels have been applied: without them one program serves all attacks that differ in nothing else.
         essence = plain if labels is None else replace(plain, name="", labels=Granted(), hypotheses=(), signed=0)
         essence, stage = replace(essence, softening=path), self._essence(leak.stage)
-        found = Reconstruction.of((_soften if path else _attempt)(essence, stage, readings, stats, key), labels)
-        return replace(found, fitted=self._fitted(leak.stage, readings, found))
+        reconstruction = Reconstruction.of(
+            (_soften if path else _attempt)(essence, stage, readings, stats, key), labels
+        )
+        return replace(reconstruction, fitted=self._fitted(leak.stage, readings, reconstruction))
 
-    def _fitted(self, stage: Stage, readings: Reading, found: Reconstruction) -> bool | None:
+    def _fitted(self, stage: Stage, readings: Reading, reconstruction: Reconstruction) -> bool | None:
         """Whether the guess explains what was read; None where the loss is not that of an exact law."""
         if not (isinstance(self.distance, Likelihood) and self._exactly(stage) and stage.exact) or stage.own_scale:
             return None
-        return found.finite and fits(stage, readings, self.distance, float(found.loss[-1]), found.x[-1].size)
+        return reconstruction.finite and fits(
+            stage, readings, self.distance, float(reconstruction.loss[-1]), reconstruction.x[-1].size
+        )
 
     def _essence(self, stage: Stage) -> Stage:
         """Return a stage without what this attack ignores, so that one program serves all methods and surfaces."""
@@ -221,8 +225,8 @@ def _soften(attack: Matching, stage: Stage, readings: Reading, stats: PublicStat
         x = attack.prior.read(z, near, stage)
 
         def to(reading: Reading) -> Array:
-            shown = soft((sharpness, *reading.params), reading.clip_state, x, stats.labels)
-            return tempered(reading.gradient, shown, reading.std, tau)
+            gradient = soft((sharpness, *reading.params), reading.clip_state, x, stats.labels)
+            return tempered(reading.gradient, gradient, reading.std, tau)
 
         outside = softening.outside(x, stats.low.min(), stats.high.max())
         return jnp.sum(jax.lax.map(to, readings)) + attack.prior.cost(z, x, near) + outside
@@ -251,7 +255,7 @@ def _iterate(attack: Matching, objective: Callable[[Tree], Array], stats: Public
 
 def _picture(attack: Matching, stage: Stage, stats: PublicStats, run: _Run) -> Trajectory:
     guess: Guess
-    guess, loss = attack.optimizer.shown(run.moved)
+    guess, loss = attack.optimizer.current_guess(run.moved)
     x = attack.prior.read(guess.z, stats, stage)
     return Trajectory(x, guess.logits, loss, run.iterations, run.moved.evaluations)
 

@@ -47,14 +47,14 @@ class Membership:
         return Reconstruction(guess[None], None, np.zeros(1), one, one)
 
 
-class Told(NamedTuple):
+class MembershipScores(NamedTuple):
     """Scores of readings with the record [n] and without it [n]; the higher, the likelier that it is there."""
 
     members: Host
     others: Host
 
 
-def likelihood_ratios(leak: Leak, truth: Truth, place: int, candidates: Truth, key: Array) -> Told:
+def likelihood_ratios(leak: Leak, truth: Truth, place: int, candidates: Truth, key: Array) -> MembershipScores:
     """Try n records at one place of a batch: log p(reading | record there) - log p(reading | the place left empty).
 
     For every record one reading is drawn with it and one without it, by the code of training; the adversary is given
@@ -63,8 +63,8 @@ def likelihood_ratios(leak: Leak, truth: Truth, place: int, candidates: Truth, k
     batch = padded(truth, leak.stage.examples)
     keys = jax.random.split(key, len(candidates.y))
     given = jax.tree.map(jnp.asarray, (batch.x, batch.y, candidates.x, candidates.y))
-    found = np.asarray(_ratios(leak.stage, apart(leak), jnp.asarray(place), *given, keys))
-    return Told(found[:, 0], found[:, 1])
+    ratios = np.asarray(_ratios(leak.stage, apart(leak), jnp.asarray(place), *given, keys))
+    return MembershipScores(ratios[:, 0], ratios[:, 1])
 
 
 @partial(jax.jit, static_argnums=0)

@@ -37,7 +37,7 @@ class Optimizer(Protocol):
     def stalled(self, before: Array, after: Array) -> Array:
         """Return whether to stop after an iteration that changed the loss from `before` to `after`."""
 
-    def shown(self, moved: Moved) -> tuple[Tree, Array]:
+    def current_guess(self, moved: Moved) -> tuple[Tree, Array]:
         """Return the guess that counts so far, and its loss."""
 
 
@@ -98,6 +98,6 @@ class SignedAdam:
         """Return False: the loss of Adam goes up and down."""
         return jnp.zeros((), bool)
 
-    def shown(self, moved: Moved) -> tuple[Tree, Array]:
+    def current_guess(self, moved: Moved) -> tuple[Tree, Array]:
         """Return the best guess and its loss; or the last, whose loss is that before its last step."""
         return (moved.state.z, moved.state.loss) if self.best else (moved.z, moved.loss)

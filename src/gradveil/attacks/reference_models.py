@@ -25,8 +25,8 @@ def margins(model: Model, params: Tree, x: Host, y: Host) -> Host:
         np.asarray(_margins(model, params, *(jnp.asarray(_filled(a, i)) for a in (x, y))))
         for i in range(0, len(y), CHUNK)
     ]
-    found: Host = np.concatenate(parts)[: len(y)].astype(np.float64)
-    return np.nan_to_num(found, nan=0.0, posinf=1e6, neginf=-1e6)
+    logits: Host = np.concatenate(parts)[: len(y)].astype(np.float64)
+    return np.nan_to_num(logits, nan=0.0, posinf=1e6, neginf=-1e6)
 
 
 def _filled(a: Host, start: int) -> Host:

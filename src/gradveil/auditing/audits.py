@@ -105,9 +105,9 @@ def _replayed_row(
 ) -> AuditRow:
     began = time.perf_counter()
     by_rounds = lower_bound(subject.plan, findings, claim.threat_model, subject.participations, claim.delta)
-    found = max(by_rounds, of_encoding(moved, claim), key=lambda one: one.epsilon)
+    strongest = max(by_rounds, of_encoding(moved, claim), key=lambda one: one.epsilon)
     seconds = spent + time.perf_counter() - began
-    return row_of(claim, "replay", found.epsilon, MOST_EPSILON, 1 - FALSE_ALARMS, found.why, seconds)
+    return row_of(claim, "replay", strongest.epsilon, MOST_EPSILON, 1 - FALSE_ALARMS, strongest.why, seconds)
 
 
 def _simulated(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
@@ -140,7 +140,7 @@ def simulated(subject: Subject, replayer: Replayer, seed: int, effort: Effort) -
         scores = simulate(replayer, pair, sees, effort.mechanism, seed)
         spent = (time.perf_counter() - began) / len(claims)
         for claim in claims:
-            rows += _told(subject, claim, scores, each, effort.confidence, spent)
+            rows += _mechanism_rows(subject, claim, scores, each, effort.confidence, spent)
     return rows
 
 
@@ -159,19 +159,19 @@ def _layers(replayer: Replayer) -> int:
     return len(model.sizes) if isinstance(model, Probe) else 1
 
 
-def _told(
+def _mechanism_rows(
     subject: Subject, claim: EpsilonClaim, scores: dict[str, Scores], each: float, confidence: float, spent: float
 ) -> list[AuditRow]:
     """Return the row of a claim, and one at a larger delta if it is refuted there."""
     own = scores["known" if claim.threat_model == "type2-known" else "secret"]
     statistics, runs = (own, scores["energy"]), len(own.present)
     why = f"{runs} simulated runs with the unit and {runs} without"
-    found = told_apart(statistics, claim.delta, each)
-    rows = [row_of(claim, "mechanism", found.bound, found.ceiling, confidence, why, spent)]
+    bounds = told_apart(statistics, claim.delta, each)
+    rows = [row_of(claim, "mechanism", bounds.bound, bounds.ceiling, confidence, why, spent)]
     if claim.epsilon is not None:
         loud = replace(claim, delta=LOUD_DELTA, epsilon=subject.at(claim, LOUD_DELTA))
-        found = told_apart(statistics, LOUD_DELTA, each)
-        row = row_of(loud, "mechanism", found.bound, found.ceiling, confidence, why, 0.0)
+        bounds = told_apart(statistics, LOUD_DELTA, each)
+        row = row_of(loud, "mechanism", bounds.bound, bounds.ceiling, confidence, why, 0.0)
         rows += [row] if row.verdict == "refuted" else []
     return rows
 

@@ -104,16 +104,16 @@ def trained_with_clients(plan: Plan, dataset: Dataset, canaries: int, seed: int)
 
     A canary that is out is a client of nobody's records: it sends an update of zeros.
     """
-    held, coins = Population.of(plan, dataset), np.random.default_rng(seed).integers(0, 2, canaries).astype(bool)
-    own = _marked(held)
+    original, coins = Population.of(plan, dataset), np.random.default_rng(seed).integers(0, 2, canaries).astype(bool)
+    own = _marked(original)
     rows = np.zeros((canaries, own.shape[1]), np.float32)
     rows[:, -1] = np.where(coins, 1.0 + np.arange(canaries), ABSENT)
     shards = np.repeat(len(own) + np.arange(canaries)[:, None], plan.client_size, axis=1)
     population = replace(
-        held,
+        original,
         x=np.vstack([own, rows]),
-        y=np.concatenate([held.y, np.ones(canaries, held.y.dtype)]),
-        shards=np.vstack([held.shards, shards.astype(held.shards.dtype)]),
+        y=np.concatenate([original.y, np.ones(canaries, original.y.dtype)]),
+        shards=np.vstack([original.shards, shards.astype(original.shards.dtype)]),
     )
     clients = plan.clients + canaries
     grown = replace(plan, clients=clients, cohort=max(1, plan.cohort * clients // plan.clients), features=None)
@@ -125,14 +125,18 @@ def trained_with_clients(plan: Plan, dataset: Dataset, canaries: int, seed: int)
 
 def _drawn(plan: Plan, dataset: Dataset, canaries: int, seed: int) -> tuple[Population, Host, Host]:
     """Return the population with a mark behind every record, the rows that become canaries, and their coins."""
-    random, held = np.random.default_rng(seed), Population.of(plan, dataset)
-    chosen = random.choice(np.unique(held.shards), canaries, replace=False)
-    return replace(held, x=_marked(held), y=held.y.copy()), chosen, random.integers(0, 2, canaries).astype(bool)
+    random, population = np.random.default_rng(seed), Population.of(plan, dataset)
+    chosen = random.choice(np.unique(population.shards), canaries, replace=False)
+    return (
+        replace(population, x=_marked(population), y=population.y.copy()),
+        chosen,
+        random.integers(0, 2, canaries).astype(bool),
+    )
 
 
-def _marked(held: Population) -> Host:
+def _marked(population: Population) -> Host:
     """Return the records with a mark of 0 behind each, [n, d + 1]."""
-    rows = np.asarray(readable(held.x), np.float32).reshape(len(held.x), -1)
+    rows = np.asarray(readable(population.x), np.float32).reshape(len(population.x), -1)
     return np.hstack([rows, np.zeros((len(rows), 1), np.float32)])
 
 

@@ -59,7 +59,9 @@ def masked_rows(subject: Subject, seed: int, confidence: float, effort: Mechanis
         scores = simulated(plan, units, rounds, runs_of(rounds, effort), seed)
         spent = (time.perf_counter() - began) / len(claims)
         for claim in claims:
-            rows += _told(subject, claim, scores[VIEWS.get(claim.threat_model, "alone")], (each, confidence), spent)
+            rows += _mechanism_rows(
+                subject, claim, scores[VIEWS.get(claim.threat_model, "alone")], (each, confidence), spent
+            )
     return rows
 
 
@@ -73,16 +75,16 @@ def runs_of(rounds: int, effort: MechanismEffort) -> int:
     return int(np.clip(effort.releases // (2 * max(rounds, 1)), effort.least, effort.most))
 
 
-def _told(
+def _mechanism_rows(
     subject: Subject, claim: EpsilonClaim, scores: Scores, confidence: tuple[float, float], spent: float
 ) -> list[AuditRow]:
     runs, (each, all_rows) = len(scores.present), confidence
     why = f"{runs} runs of the protocol with the unit and {runs} without"
-    found = told_apart((scores,), claim.delta, each)
-    rows = [row_of(claim, "mechanism", found.bound, found.ceiling, all_rows, why, spent)]
+    bounds = told_apart((scores,), claim.delta, each)
+    rows = [row_of(claim, "mechanism", bounds.bound, bounds.ceiling, all_rows, why, spent)]
     loud = replace(claim, delta=LOUD_DELTA, epsilon=subject.at(claim, LOUD_DELTA))
-    found = told_apart((scores,), LOUD_DELTA, each)
-    row = row_of(loud, "mechanism", found.bound, found.ceiling, all_rows, why, 0.0)
+    bounds = told_apart((scores,), LOUD_DELTA, each)
+    row = row_of(loud, "mechanism", bounds.bound, bounds.ceiling, all_rows, why, 0.0)
     return [*rows, row] if row.verdict == "refuted" else rows
 
 
@@ -90,15 +92,15 @@ def simulated(plan: Plan, units: int, rounds: int, runs: int, seed: int) -> dict
     """Return log-likelihood ratios of all rounds, up to constants, by what is seen: sum_t <release_t, v> / z_t^2."""
     if plan.secure_sum is None:
         return {}
-    multipliers, found = plan.sigmas()[:rounds, 0], []
+    multipliers, by_world = plan.sigmas()[:rounds, 0], []
     unit = np.full(COORDINATES, LOUD / math.sqrt(COORDINATES))
     for world, vectors in enumerate((np.tile(unit, (units, 1)), np.zeros((units, COORDINATES)))):
         there, scores = ring.bounded_sum(vectors, 1.0), np.zeros((len(SeenSum._fields), runs))
         for t, z in enumerate(multipliers):
             seen = _seen(plan.secure_sum, float(z), there, runs, (seed, world, t))
             scores += np.stack([view @ unit / z**2 for view in seen])
-        found.append(scores)
-    return {name: Scores(found[0][i], found[1][i]) for i, name in enumerate(SeenSum._fields)}
+        by_world.append(scores)
+    return {name: Scores(by_world[0][i], by_world[1][i]) for i, name in enumerate(SeenSum._fields)}
 
 
 def _seen(sums: SecureSum, multiplier: float, there: Reals, runs: int, seeds: tuple[int, int, int]) -> SeenSum:
@@ -120,14 +122,14 @@ def _seen(sums: SecureSum, multiplier: float, there: Reals, runs: int, seeds: tu
     sources = [seeded_bytes(*seeds, i) for i in range(sums.nodes)]
     own = [np.tile(there, runs), *(np.zeros(size) for _ in names[1:])]
     answers = {
-        name: answer(node, attempt, _of(multiplier, vector), lambda told: None, within=math.inf, take=take)
+        name: answer(node, attempt, _of(multiplier, vector), lambda _: None, within=math.inf, take=take)
         for name, node, vector, take in zip(names, epochs, own, sources, strict=True)
     }
     most = float(np.abs(there).max()) + records
     total = ring.decode(collected(attempt, answers, math.ceil(most), share * sums.nodes), 1.0)
     known = [discrete_gaussian(share, size, seeded_bytes(*seeds, i)) / ring.RESOLUTION for i in range(1, sums.nodes)]
-    shown = (total, total - sum(known[-sums.colluders :]), total - sum(known))
-    return SeenSum(*(one.reshape(runs, len(there)) for one in shown))
+    views = (total, total - sum(known[-sums.colluders :]), total - sum(known))
+    return SeenSum(*(one.reshape(runs, len(there)) for one in views))
 
 
 def _of(multiplier: float, vector: Reals) -> Contribution:

@@ -69,12 +69,12 @@ def simulate(replayer: Replayer, pair: Neighbors, sees: str, effort: MechanismEf
     program = partial(
         _program(replayer, ClientSpec.of(plan, first), sees, pair.whole), weighing, sigmas, moment.tasks[0]
     )
-    found, names, gone = [], ("present", "absent"), (NOBODY, replayer.absent(pair))
+    by_world, names, gone = [], ("present", "absent"), (NOBODY, replayer.absent(pair))
     for name, who, world in zip(names, gone, replayer.worlds(moment, pair), strict=True):
         roots = jax.random.split(keys.named(root.private, name), runs * effort.chunk).reshape(runs, effort.chunk)
         x = jnp.asarray(world)
-        found.append(np.concatenate([np.asarray(program(chunk, x, who), np.float64) for chunk in roots]))
-    return {name: Scores(found[0][:, i], found[1][:, i]) for i, name in enumerate(STATISTICS)}
+        by_world.append(np.concatenate([np.asarray(program(chunk, x, who), np.float64) for chunk in roots]))
+    return {name: Scores(by_world[0][:, i], by_world[1][:, i]) for i, name in enumerate(STATISTICS)}
 
 
 def _program(replayer: Replayer, spec: ClientSpec, sees: str, whole: bool) -> Callable[..., Array]:
@@ -108,16 +108,16 @@ def _run(
         seen = cohort.update[0]
         if sees == "model":
             seen = of_model(spec, now, jax.tree.map(lambda a: a[0], cohort.victim), cohort.others)
-        return total + _scored(seen, _held(stage.plan, spec, now, whole), weighing), None
+        return total + _scored(seen, _inclusions(stage.plan, spec, now, whole), weighing), None
 
     total, _ = jax.lax.scan(round_of, jnp.zeros(3), (jnp.arange(len(sigmas)), sigmas))
     return total
 
 
-def _scored(seen: Array, held: Array, weighing: Weighing) -> Array:
+def _scored(seen: Array, inclusions: Array, weighing: Weighing) -> Array:
     """Return the statistics of one release: with p = <release, weights>, p - mu^2 / 2 is the log-likelihood ratio."""
     projected = jnp.vdot(seen, weighing.weights)
-    known = held * projected - jnp.square(held * weighing.mu) / 2
+    known = inclusions * projected - jnp.square(inclusions * weighing.mu) / 2
     secret = projected
     if weighing.rate is not None:
         secret = jnp.logaddexp(jnp.log1p(-weighing.rate), jnp.log(weighing.rate) + projected - weighing.mu**2 / 2)
@@ -125,7 +125,7 @@ def _scored(seen: Array, held: Array, weighing: Weighing) -> Array:
     return jnp.nan_to_num(scores, nan=1e30, posinf=1e30, neginf=-1e30)
 
 
-def _held(plan: Plan, spec: ClientSpec, task: RoundTask, whole: bool) -> Array:
+def _inclusions(plan: Plan, spec: ClientSpec, task: RoundTask, whole: bool) -> Array:
     """Count how often a round's batches hold the unit; a client noised as one unit is there once."""
     if plan.method.surface is not Surface.EXAMPLE:
         return jnp.ones(())
@@ -142,14 +142,14 @@ def _held(plan: Plan, spec: ClientSpec, task: RoundTask, whole: bool) -> Array:
 def _weighing(replayer: Replayer, moment: ReplayedRound, pair: Neighbors, sees: str) -> Weighing:
     """Measure how far one inclusion moves a release, and the width of its noise in every layer."""
     stage = replayer.stage
-    counts = (moment.held.sizes if pair.whole else moment.held.first).sum(axis=1)
+    counts = (moment.batches.sizes if pair.whole else moment.batches.first).sum(axis=1)
     by_record = stage.plan.method.surface is Surface.EXAMPLE
     at = int(np.argmax(counts)) if by_record else 0
-    found = [replayer.releases(moment, task, pair) for task in moment.tasks]
-    silent: Host = getattr(found[at][1], sees)
+    releases = [replayer.releases(moment, task, pair) for task in moment.tasks]
+    silent: Host = getattr(releases[at][1], sees)
     change = (silent[0] - silent[1]) / (max(int(counts[at]), 1) if by_record else 1)
-    noise = np.concatenate([getattr(loud, sees) - getattr(quiet, sees) for loud, quiet in found])
-    layers = replayer.layers(moment, found[0][0])
+    noise = np.concatenate([getattr(loud, sees) - getattr(quiet, sees) for loud, quiet in releases])
+    layers = replayer.layers(moment, releases[0][0])
     widths = np.array([np.sqrt(np.mean(noise[:, layers == m] ** 2)) for m in range(layers.max() + 1)])[layers]
     widths = np.nan_to_num(np.maximum(widths, 1e-9 * max(1e-9, float(np.abs(np.nan_to_num(change)).max()))), nan=1.0)
     change = np.nan_to_num(change, nan=1.0, posinf=1.0, neginf=-1.0)

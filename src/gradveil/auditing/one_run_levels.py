@@ -54,10 +54,10 @@ def _rows(
     tested = [claim for claim in subject.claims if claim.tested is not None]
     if train is None or isinstance(subject.plan.model, SoftmaxRegression):
         return [row_of(claim, level, 0.0, 0.0, confidence, UNSUITED[level], 0.0) for claim in tested]
-    shown = train(subject.plan, subject.dataset, canaries, seed)
+    canary_scores = train(subject.plan, subject.dataset, canaries, seed)
     seconds = (time.perf_counter() - began) / max(len(tested), 1)
     always = in_every_release(subject.plan)
-    return [_row(claim, level, shown, unit, always, confidence, seconds) for claim in tested]
+    return [_row(claim, level, canary_scores, unit, always, confidence, seconds) for claim in tested]
 
 
 def in_every_release(plan: Plan) -> bool:
@@ -69,15 +69,15 @@ def in_every_release(plan: Plan) -> bool:
 def _row(
     claim: EpsilonClaim,
     level: str,
-    shown: CanaryScores,
+    canary_scores: CanaryScores,
     unit: str,
     always: bool,
     confidence: float,
     seconds: float,
 ) -> AuditRow:
     """Guess for half of the canaries; two scores are used in all, so each is judged at half of the miss."""
-    scores = shown.model if VIEWS[claim.threat_model] == "model" else shown.update
-    guesses, correct = guessed(scores, shown.inside)
+    scores = canary_scores.model if VIEWS[claim.threat_model] == "model" else canary_scores.update
+    guesses, correct = guessed(scores, canary_scores.inside)
     each, m = 1 - (1 - confidence) / 2, len(scores)
 
     def bound(right: int) -> float:

@@ -73,7 +73,7 @@ def audit_outside(outside: Outside, seed: int = 0) -> AuditRecord:
     pairs = _pairs(outside, seed)
     _refuse_unless_vectors(outside, pairs[0], seed)
     rows = [_replayed(outside, pairs, seed)]
-    rows += _told(outside, max(pairs, key=lambda pair: _pilot(outside, pair, seed)), seed)
+    rows += _mechanism_rows(outside, max(pairs, key=lambda pair: _pilot(outside, pair, seed)), seed)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     return AuditRecord(
         verdict=overall(rows),
@@ -110,10 +110,10 @@ def _replayed(outside: Outside, pairs: list[Lots], seed: int) -> AuditRow:
     """Compare the pairs with the same seeds: where the same seed gives the same noise, it cancels."""
     began = time.perf_counter()
     seeds = range(seed, seed + 200)
-    found = max((_replayed_pair(outside, pair, seeds) for pair in pairs), key=lambda one: one[0])
+    strongest = max((_replayed_pair(outside, pair, seeds) for pair in pairs), key=lambda one: one[0])
     seconds = time.perf_counter() - began
     claim = outside.claim(outside.delta)
-    return row_of(claim, "replay", found[0], MOST_EPSILON, 1 - FALSE_ALARMS, found[1], seconds)
+    return row_of(claim, "replay", strongest[0], MOST_EPSILON, 1 - FALSE_ALARMS, strongest[1], seconds)
 
 
 def _replayed_pair(outside: Outside, pair: Lots, seeds: range) -> tuple[float, str]:
@@ -152,7 +152,7 @@ def _pilot(outside: Outside, pair: Lots, seed: int) -> float:
     return shift + abs(math.log(max(sizes[0], 1e-30) / max(sizes[1], 1e-30))) * math.sqrt(present.shape[1])
 
 
-def _told(outside: Outside, pair: Lots, seed: int) -> list[AuditRow]:
+def _mechanism_rows(outside: Outside, pair: Lots, seed: int) -> list[AuditRow]:
     """Tell releases of one pair apart: along the direction that a held-back part shows, and by their size."""
     began, quarter = time.perf_counter(), outside.releases // 4
     present, absent = _samples(outside, pair, range(seed + 2 * 10**6, seed + 2 * 10**6 + outside.releases))
@@ -163,9 +163,9 @@ def _told(outside: Outside, pair: Lots, seed: int) -> list[AuditRow]:
     seconds, each = time.perf_counter() - began, 1 - (1 - outside.confidence) / 2
     rows, why = [], f"{outside.releases} releases with the unit and {outside.releases} without"
     for delta in (outside.delta, *((LOUD_DELTA,) if outside.noise_multiplier is not None else ())):
-        found = told_apart((along, size), delta, each)
+        bounds = told_apart((along, size), delta, each)
         rows.append(
-            row_of(outside.claim(delta), "mechanism", found.bound, found.ceiling, outside.confidence, why, seconds)
+            row_of(outside.claim(delta), "mechanism", bounds.bound, bounds.ceiling, outside.confidence, why, seconds)
         )
     return rows
 

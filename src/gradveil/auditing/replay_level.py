@@ -86,11 +86,11 @@ def _finding(
     plan = replayer.stage.plan
     by_record = plan.method.surface is Surface.EXAMPLE
     whole = one = replayer.measured(moment, worst[1])
-    rates = (1.0,) * moment.held.first.shape[1]
+    rates = (1.0,) * moment.batches.first.shape[1]
     if by_record:
-        one, whole = replayer.measured(moment, worst[0]), _per_inclusion(whole, moment.held.sizes)
+        one, whole = replayer.measured(moment, worst[0]), _per_inclusion(whole, moment.batches.sizes)
         rates = _rates(replayer.stage, moment, one.steps)
-        one = _per_inclusion(one, moment.held.first)
+        one = _per_inclusion(one, moment.batches.first)
     return RoundFinding(
         t=moment.t,
         rates=rates,
@@ -120,8 +120,8 @@ def _rates(stage: AuditStage, moment: ReplayedRound, steps: Measured) -> tuple[f
     """
     plan = stage.plan
     planned = plan.batch / plan.client_size if isinstance(plan.sampling, Poisson) else None
-    shows = np.asarray(steps.mus).reshape(moment.held.first.shape) > 0
-    outside = (shows & (moment.held.first == 0)).any(axis=0)
+    shows = np.asarray(steps.mus).reshape(moment.batches.first.shape) > 0
+    outside = (shows & (moment.batches.first == 0)).any(axis=0)
     return tuple(
         1.0 if leaks else _rate(int(n), moment.draws, planned) for n, leaks in zip(moment.often, outside, strict=True)
     )
@@ -130,8 +130,8 @@ def _rates(stage: AuditStage, moment: ReplayedRound, steps: Measured) -> tuple[f
 def _rate(count: int, draws: int, planned: float | None) -> float:
     if count == draws and (planned is None or planned == 1):
         return 1.0
-    shown = at_least(count, draws, 1 - FALSE_ALARMS / 100)
-    return shown if planned is None else max(planned, shown)
+    lower_bound = at_least(count, draws, 1 - FALSE_ALARMS / 100)
+    return lower_bound if planned is None else max(planned, lower_bound)
 
 
 def _reused(replayer: Replayer, moment: ReplayedRound, roots: Keys) -> float:

@@ -42,7 +42,7 @@ class ReplayedRound:
     state: State
     tasks: tuple[RoundTask, ...]
     bound: float
-    held: Drawn
+    batches: Drawn
     often: Host
     draws: int
     more: Seen | None
@@ -61,11 +61,11 @@ class Replayer:
         tasks = tuple(round_task(plan, t, state, one) for one in roots)
         bound = float(plan.method_at(t).clip.bound(state.clip_state if plan.stage(t) is None else ()))
         more = jax.random.split(roots[0].private, draws)
-        found = self._look.drawn(tasks[0], jnp.concatenate([jnp.stack([task.key for task in tasks]), more]))
-        held = Drawn(*(part[: len(tasks)] for part in found))
-        beside = self._look.more_noise(tasks[0], more) if draws else None
-        often = np.sum(found.first[len(tasks) :] > 0, axis=0)
-        return ReplayedRound(t, state, tasks, bound if np.isfinite(bound) else 1.0, held, often, draws, beside)
+        drawn = self._look.drawn(tasks[0], jnp.concatenate([jnp.stack([task.key for task in tasks]), more]))
+        batches = Drawn(*(part[: len(tasks)] for part in drawn))
+        more_noise = self._look.more_noise(tasks[0], more) if draws else None
+        often = np.sum(drawn.first[len(tasks) :] > 0, axis=0)
+        return ReplayedRound(t, state, tasks, bound if np.isfinite(bound) else 1.0, batches, often, draws, more_noise)
 
     def worlds(self, moment: ReplayedRound, pair: Neighbors) -> tuple[Host, Host]:
         """Return the records of the client with and without the unit."""
@@ -90,16 +90,16 @@ class Replayer:
 
     def compared(self, moment: ReplayedRound, both: Host, gone: Host) -> Views:
         """Measure two worlds [2, size, d] in all views, over all keys of the moment; gone: who is in each, [2]."""
-        found = [(self._look(task, both, gone), self._look(task, both, gone, silent=True)) for task in moment.tasks]
-        layers = self.layers(moment, found[0][0])
+        releases = [(self._look(task, both, gone), self._look(task, both, gone, silent=True)) for task in moment.tasks]
+        layers = self.layers(moment, releases[0][0])
         width = self._width(moment, len(layers))
-        return Views(*(self._of_view(found, view, layers, width, moment.more) for view in range(3)))
+        return Views(*(self._of_view(releases, view, layers, width, moment.more) for view in range(3)))
 
     def _of_view(
-        self, found: list[tuple[Seen, Seen]], view: int, layers: Host, scale: Host, more: Seen | None
+        self, releases: list[tuple[Seen, Seen]], view: int, layers: Host, scale: Host, more: Seen | None
     ) -> Measured:
         def rows(silent: int, world: int) -> Host:
-            return np.concatenate([np.atleast_2d(both[silent][view][world]) for both in found])
+            return np.concatenate([np.atleast_2d(both[silent][view][world]) for both in releases])
 
         pair = Pair(rows(0, 0), rows(0, 1), rows(1, 0), rows(1, 1), np.zeros((0, 0)) if more is None else more[view])
         return measure(pair, layers, scale, self._confidence)
@@ -128,7 +128,7 @@ class Replayer:
         Those that change the size of the noise come before all others. The search uses the key whose batches hold the
         record most often; what it finds is measured with all keys.
         """
-        at = int(np.argmax(moment.held.first.sum(axis=1)))
+        at = int(np.argmax(moment.batches.first.sum(axis=1)))
         alone = replace(moment, tasks=(moment.tasks[at],))
         layers = 1 if self.stage.plan.stage(moment.t) else len(jax.tree.leaves(self._trained(moment.state.params)))
         random = np.random.default_rng(self._seed)
@@ -152,7 +152,7 @@ class Replayer:
 
     def shows_flaws(self, moment: ReplayedRound) -> bool:
         """Whether a record that is not a number, or too large for one, shows in the client's update."""
-        at = int(np.argmax(moment.held.first.sum(axis=1)))
+        at = int(np.argmax(moment.batches.first.sum(axis=1)))
         pairs = neighbors.flawed(len(jax.tree.leaves(self._trained(moment.state.params))))
         seen = [self.releases(moment, moment.tasks[at], pair)[0] for pair in pairs]
         return any(np.isfinite(s.update[1]).all() and not np.isfinite(s.update[0]).all() for s in seen)

@@ -87,8 +87,8 @@ def subject_of(
     records = budget.all_guarantees(rounds, most) if result is None else list(result.guarantees)
     paper = _paper(plan, budget, rounds, records, named)
     claims = tuple(_claim(record, paper) for record in records)
-    beside = None if neighbor is None else data_for(plan, neighbor)
-    return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most), beside)
+    neighbor_data = None if neighbor is None else data_for(plan, neighbor)
+    return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most), neighbor_data)
 
 
 def over_nodes(subject: Subject, lines: Sequence[RoundLine]) -> Subject:

@@ -61,8 +61,8 @@ def _judged(statistics: Sequence[Scores], bound: Bound, held_back: float) -> Gue
     for scores in statistics:
         chosen_by, rest = scores.parts(held_back)
         for threshold in _thresholds(chosen_by):
-            found, judging = chosen_by.guesses(threshold), rest.guesses(threshold)
-            for one, other in ((found, judging), (found.reversed, judging.reversed)):
+            choosing, judging = chosen_by.guesses(threshold), rest.guesses(threshold)
+            for one, other in ((choosing, judging), (choosing.reversed, judging.reversed)):
                 if (value := bound(one)) > best:
                     best, chosen = value, other
     return chosen

@@ -16,7 +16,7 @@ import numpy as np
 
 from gradveil import tree
 from gradveil.auditing.absence import NOBODY, Without
-from gradveil.auditing.beside import (
+from gradveil.auditing.clip_releases import (
     noise_of_count,
     noise_of_slots,
     noised_share,
@@ -107,8 +107,8 @@ def of_model(spec: ClientSpec, task: RoundTask, report: Report, others: Report) 
     if spec.stage is not None:
         return flat(after)
     moved = flat(tree.subtract(trained(spec.model, after), trained(spec.model, task.params)))
-    places = slots_over_bound(spec, task, report.statistics)
-    return jnp.concatenate([moved, noised_share(spec, task, clip_state, places)])
+    slots = slots_over_bound(spec, task, report.statistics)
+    return jnp.concatenate([moved, noised_share(spec, task, clip_state, slots)])
 
 
 def look(spec: ClientSpec, task: RoundTask, worlds: Array, gone: Array, labels: Array, nobody: Array) -> Seen:

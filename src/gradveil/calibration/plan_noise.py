@@ -45,11 +45,11 @@ def meet(
         raise BadInput(f"target_epsilon = {epsilon}: must be a finite number above 0")
     if plan.method.noise.silent:
         raise BadInput(f"target_epsilon = {epsilon}: method {plan.method.name!r} draws no noise, so it meets no target")
-    held = Population.of(plan, dataset).copies if copies is None else copies
+    copy_count = Population.of(plan, dataset).copies if copies is None else copies
     times = participations(plan)
 
     def cost(factor: float) -> Guarantee:
-        budget = Budget(replace(at(factor), max_epsilon=None), dataset, held)
+        budget = Budget(replace(at(factor), max_epsilon=None), dataset, copy_count)
         return account(budget.ledger(plan.rounds, times), plan.delta, ADD_REMOVE, plan.threat_model)
 
     def at(factor: float) -> Plan:

@@ -59,6 +59,6 @@ def tune_into_file(plan: Plan, dataset: Dataset, search: Search) -> TunedPlan:
 
 
 def _write(out: Path, plan: Plan) -> None:
-    found = "" if plan.tuned is None else plan.tuned.found
-    text = f"# Written by gradveil tune. {found}.\n\n{tomli_w.dumps(codec.encode(plan))}"
+    origin = "" if plan.tuned is None else plan.tuned.found
+    text = f"# Written by gradveil tune. {origin}.\n\n{tomli_w.dumps(codec.encode(plan))}"
     store.write(out, text.encode())

@@ -121,10 +121,12 @@ def _trial(asked: Tuning, plans: list[Plan], data: Dataset, i: int, number: int)
 
 def _about(asked: Tuning, plan: Plan, best: TrialRecord | None, grid: int) -> Tuned:
     """Say where the settings come from; for private trials also what they have cost."""
-    held, share = len(asked.data.test), "" if best is None else f" ({best.score:.1%} right there)"
+    held_out, share = len(asked.data.test), "" if best is None else f" ({best.score:.1%} right there)"
     if plan.tuned is not None:
         number = f"a secret number (mean {asked.trials})" if asked.hidden else f"{asked.trials}"
-        found = f"{number} of {grid} settings tried on these records, scored with noise on {held} held out{share}"
-        return replace(plan.tuned, found=f"{found}; every epsilon counts it")
+        origin = f"{number} of {grid} settings tried on these records, scored with noise on {held_out} held out{share}"
+        return replace(plan.tuned, found=f"{origin}; every epsilon counts it")
     where = "synthetic data of the same shape" if asked.on == SYNTHETIC else asked.data.name
-    return Tuned(found=f"{asked.trials} of {grid} settings tried on {where}, scored on {held} examples held out{share}")
+    return Tuned(
+        found=f"{asked.trials} of {grid} settings tried on {where}, scored on {held_out} examples held out{share}"
+    )

@@ -97,8 +97,8 @@ def _rate(rate: RateRecord, m: MembershipRecord) -> str:
         return f"too few: {rate.needed} others must set this threshold, and there are {m.calibration}"
     low, high = rate.tpr_ci
     bound = "" if rate.bound is None else f", at most {rate.bound:.4f} by the guarantee"
-    told = f"{rate.hits} of {m.members} = {rate.tpr:.4f}  ({low:.4f} to {high:.4f}{bound})"
-    return f"{told}; false alarms {rate.false_alarms} of {m.others}"
+    hits = f"{rate.hits} of {m.members} = {rate.tpr:.4f}  ({low:.4f} to {high:.4f}{bound})"
+    return f"{hits}; false alarms {rate.false_alarms} of {m.others}"
 
 
 def _candidates(c: CandidateRecord) -> tuple[str, str]:

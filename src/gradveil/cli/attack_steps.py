@@ -73,8 +73,8 @@ def execute(request: AttackRequest) -> None:
     usual = Path("runs") / "attacks" if request.run is None else request.run / "attacks"
     saved = attack_files.save(outcome, scene, request.out or usual, request.keep_truth)
     if request.as_json:
-        places = {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
-        return emit_json(outcome.record.plain() | places)
+        files = {"record": str(saved.record), "gallery": str(saved.gallery) if saved.gallery else None}
+        return emit_json(outcome.record.plain() | files)
     attack_output.show(outcome.record, saved)
 
 
@@ -162,8 +162,8 @@ def _with_prior(request: AttackRequest) -> Attack:
 
 def _with_labels(chosen: Any) -> Attack:
     """Let an attack take the labels that it is told."""
-    told: Attack = replace(chosen, labels=Granted())
-    return told
+    with_labels: Attack = replace(chosen, labels=Granted())
+    return with_labels
 
 
 def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, rounds: str, batch: int | None) -> Scene:

@@ -117,12 +117,12 @@ def _function(name: str) -> Mechanism:
         raise BadInput(f"mechanism = {quoted(name)}: must be MODULE:FUNCTION, such as package.module:release")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        candidate = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise BadInput(f"mechanism = {quoted(name)}: cannot be imported ({error})") from None
-    if not callable(found):
+    if not callable(candidate):
         raise BadInput(f"mechanism = {quoted(name)}: is not a function")
-    made: Mechanism = found
+    made: Mechanism = candidate
     return made
 
 

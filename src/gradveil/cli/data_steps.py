@@ -65,5 +65,5 @@ def _refuse_unknown(rows: TextTable, target: str) -> None:
 def _classes(target: str, counts: dict[str, int]) -> str:
     if (number := number_target(target, counts)) is not None:
         return f"target {target}: a number from {number.low:g} to {number.high:g}; a schema predicts it"
-    shown = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:_MOST_CLASSES])
-    return f"target {target}: {len(counts)} classes ({shown}{', ...' if len(counts) > _MOST_CLASSES else ''})"
+    listing = ", ".join(f"{name} {count}" for name, count in list(counts.items())[:_MOST_CLASSES])
+    return f"target {target}: {len(counts)} classes ({listing}{', ...' if len(counts) > _MOST_CLASSES else ''})"

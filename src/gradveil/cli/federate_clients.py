@@ -52,7 +52,7 @@ def clients(
     dataset = node_clients.node_data(
         locate(data), data_dir=data_dir, target=target, schema=schema, client=client, client_column=client_column
     )
-    listed = node_clients.told(dataset)
+    listed = node_clients.client_list(dataset)
     store.write_json(out, codec.encode(listed))
     if as_json:
         emit_json({"clients": listed.clients, "out": str(out)})

@@ -61,10 +61,10 @@ def plan_of(
         settings["schema"] = str(existing("schema", schema))
     if (schema is not None or "schema" in table) and "dataset" in table and "test" not in table:
         settings["test"] = str(table["dataset"])
-    told, given = federate_clients.gathered(lists, nodes, table) if lists else ({}, {})
+    client_lists, given = federate_clients.gathered(lists, nodes, table) if lists else ({}, {})
     fields, tweaks = divided(settings)
     plan = plans_from(path, fields | given, tweaks, data_dir)[0]
-    return plan, holders_of(plan, told, nodes) if lists else None
+    return plan, holders_of(plan, client_lists, nodes) if lists else None
 
 
 def existing(name: str, path: Path) -> Path:

@@ -27,8 +27,8 @@ def execute(run: Path, new: Path, out: Path | None, as_json: bool) -> None:
         return
     store.write(out, text.encode())
     if as_json:
-        said = {} if number else {"predictions": dict(counts)}
-        emit_json({"out": str(out), "rows": sum(counts.values())} | said)
+        predictions = {} if number else {"predictions": dict(counts)}
+        emit_json({"out": str(out), "rows": sum(counts.values())} | predictions)
 
 
 def _lines(model: Trained, new: Path, counts: "Counter[str]") -> Iterator[str]:

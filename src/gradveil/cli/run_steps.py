@@ -61,11 +61,11 @@ def _calibrated(plans: list[Plan], request: RunRequest) -> Plan:
         dataset = _loaded(request.data_dir, plans[0])
         plan = meet(plans[0], dataset, target)
     if not request.as_json:
-        held = f"{min(plan.sizes)} to {plan.client_size}" if plan.client_sizes else plan.client_size
+        sizes = f"{min(plan.sizes)} to {plan.client_size}" if plan.client_sizes else plan.client_size
         chosen = " (the method with the best accuracy at a proven epsilon, docs/sound.md)"
         say(
             f"{plan.method.name}{'' if 'method' in request.settings else chosen} with noise for epsilon {target:g} "
-            f"against {plan.threat_model}: {plan.rounds} rounds, {plan.clients} clients of {held} records."
+            f"against {plan.threat_model}: {plan.rounds} rounds, {plan.clients} clients of {sizes} records."
         )
     return plan
 
@@ -78,7 +78,7 @@ def _origin(plan: Plan, request: RunRequest) -> str:
         return ""
     preset = preset_for(_loaded(request.data_dir, plan), plan.method, request.target_epsilon, plan.threat_model)
     features = "" if plan.features is None else f" {plan.features.origin}"
-    return f"Settings that you did not give: {preset.found}.{features}"
+    return f"Settings that you did not give: {preset.origin}.{features}"
 
 
 def _resume(request: RunRequest, options: Options) -> None:

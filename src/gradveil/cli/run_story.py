@@ -10,7 +10,7 @@ from gradveil.cli.run_picture import side_by_side
 from gradveil.cli.run_summary import right
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reports import evidence, words
-from gradveil.reports.evidence import Evidence, Shown
+from gradveil.reports.evidence import AttackEvidence, Evidence
 from gradveil.runs.run_records import RunResult
 
 EXAMPLE = 2
@@ -29,7 +29,7 @@ def show(folders: list[Path], page: Path) -> None:
     typer.echo(f"\nReport with all attacks: {page}")
 
 
-def _show_leak(unprotected: Evidence, protected: Evidence, without: Shown, under: Shown) -> None:
+def _show_leak(unprotected: Evidence, protected: Evidence, without: AttackEvidence, under: AttackEvidence) -> None:
     """Show the first attacked record and its two reconstructions, then how many of all victims were reconstructed."""
     method = protected.method
     say("WHAT LEAKS: an attacker who reads gradients in training rebuilds the data.")
@@ -42,7 +42,7 @@ def _show_leak(unprotected: Evidence, protected: Evidence, without: Shown, under
     )
 
 
-def _show_record(protected: Evidence, without: Shown, under: Shown) -> None:
+def _show_record(protected: Evidence, without: AttackEvidence, under: AttackEvidence) -> None:
     """Show one record and its reconstructions as pictures; in words where the terminal shows none."""
     plain, noisy = without.exhibit, under.exhibit
     if plain is None or noisy is None or not plain.is_image:

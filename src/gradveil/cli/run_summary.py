@@ -39,12 +39,12 @@ def _show_clients(run: Run, result: RunResult) -> None:
     if result.clients is None:
         return
     order = sorted(result.clients, key=lambda c: (-math.inf if c.epsilon is None else -c.epsilon, -c.examples))
-    shown = [
+    rows = [
         [c.name, str(c.examples), f"{c.rate:.3g}", str(c.participations), _epsilon(c)] for c in order[:MOST_CLIENTS]
     ]
     more = "" if len(order) <= MOST_CLIENTS else f", {MOST_CLIENTS} of {len(order)}"
     title = f"Clients{more}; epsilon against {run.plan.threat_model}"
-    table(title, ["client", "examples", "rate", "rounds", "epsilon"], shown)
+    table(title, ["client", "examples", "rate", "rounds", "epsilon"], rows)
 
 
 def _epsilon(client: ClientRecord) -> str:

@@ -43,11 +43,11 @@ def execute(request: SoundRequest) -> None:
         return _write(request.docs, records)
     driver = _driver(request, records)
     driver.fill(datasets)
-    held = [record for record in records.read() if record.dataset in datasets]
+    rows = [record for record in records.read() if record.dataset in datasets]
     if request.as_json:
-        emit_json({"sound": [codec.record(record) for record in held], "lacking": list(driver.lacking.values())})
+        emit_json({"sound": [codec.record(record) for record in rows], "lacking": list(driver.lacking.values())})
     else:
-        table("Test accuracy at an epsilon that holds", list(LIST_HEADS), listed(held, datasets))
+        table("Test accuracy at an epsilon that holds", list(LIST_HEADS), listed(rows, datasets))
         say("fed-alpha-cdp and its kin have no finite epsilon; docs/sound.md has the paper's figures beside these")
         say(f"records: {records.path}")
     if driver.lacking and request.datasets is not None:
@@ -80,9 +80,9 @@ def _named(datasets: str | None) -> list[str]:
 
 def _write(folder: Path, records: SoundRecords) -> None:
     """Write the page and the figure of all records."""
-    held = records.read()
-    if not held:
+    rows = records.read()
+    if not rows:
         raise BadInput(f"out = {str(records.folder)!r}: holds no {records.path.name} with a record")
-    store.write(folder / "sound.md", page(held).encode())
-    store.write(folder / "sound.svg", figure_text(held).encode())
+    store.write(folder / "sound.md", page(rows).encode())
+    store.write(folder / "sound.svg", figure_text(rows).encode())
     say(f"written: {folder / 'sound.md'}, {folder / 'sound.svg'}")

@@ -31,11 +31,15 @@ def execute(request: TuneRequest) -> None:
     dataset = find(plan.dataset, **plan.loading)
     done = tune_into_file(plan, dataset, _search(request, find))
     forecast = _forecast(done.plan, dataset)
-    shown = () if done.hidden else done.done
+    visible_trials = () if done.hidden else done.done
     if request.as_json:
-        return emit_json(_answer(request, done, shown, forecast))
-    if shown:
-        table("Trials", ["learning rate", "C", "rounds", "preparation", "score"], [_row(trial) for trial in shown])
+        return emit_json(_answer(request, done, visible_trials, forecast))
+    if visible_trials:
+        table(
+            "Trials",
+            ["learning rate", "C", "rounds", "preparation", "score"],
+            [_row(trial) for trial in visible_trials],
+        )
     say(f"Settings: {done.plan.tuned.found}." if done.plan.tuned is not None else "")
     show_guarantees(f"Guarantees of {done.plan.method.name} after {done.plan.rounds} rounds", forecast)
     say(f"train it with: gradveil run {request.out}")
@@ -71,7 +75,7 @@ def _forecast(plan: Plan, dataset: Dataset) -> list[GuaranteeRecord]:
 
 
 def _answer(
-    request: TuneRequest, done: TunedPlan, shown: tuple[TrialRecord, ...], forecast: list[GuaranteeRecord]
+    request: TuneRequest, done: TunedPlan, visible_trials: tuple[TrialRecord, ...], forecast: list[GuaranteeRecord]
 ) -> dict[str, Any]:
     """Return the answer as JSON; `trials` is empty where their number is secret."""
     return {
@@ -80,7 +84,7 @@ def _answer(
         "settings": settings_of(done.plan),
         "found": None if done.plan.tuned is None else done.plan.tuned.found,
         "score": None if done.best is None else done.best.score,
-        "trials": [codec.record(trial) for trial in shown],
+        "trials": [codec.record(trial) for trial in visible_trials],
         "guarantees": codec.record(tuple(forecast)),
     }
 

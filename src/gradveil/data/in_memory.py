@@ -56,11 +56,11 @@ def fields_of(
     elif schema is not None:
         raise BadInput("schema: names columns, so x must be a frame of pandas, polars or pyarrow")
     else:
-        held, tested = _pair(x, y, "x"), None if test is None else _tested(test)
+        arrays, tested = _pair(x, y, "x"), None if test is None else _tested(test)
         if target_range is None:
-            fields = _of_arrays(held, tested, clients, classes)
+            fields = _of_arrays(arrays, tested, clients, classes)
         else:
-            fields = _of_numbers(held, tested, clients, target_range)
+            fields = _of_numbers(arrays, tested, clients, target_range)
     fraction = None if validation is None else scalar(float, validation, "validation")
     moved = validated(fields["train"], fields["owners"], fields["client_names"], fraction)
     return {"name": PREFIX + name} | fields | moved
@@ -75,16 +75,16 @@ def _tested(test: Any) -> tuple[Array, Array]:
 
 
 def _of_arrays(
-    held: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, classes: Sequence[str] | None
+    arrays: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, classes: Sequence[str] | None
 ) -> dict[str, Any]:
     if tested is None:
-        x = examples_of(held[0], "memory")
-        labels, notes = labels_of(held[1], len(x), "memory"), notes_on(x)
+        x = examples_of(arrays[0], "memory")
+        labels, notes = labels_of(arrays[1], len(x), "memory"), notes_on(x)
     else:
-        x, labels, notes, mask = joined(held, tested, "memory")
+        x, labels, notes, mask = joined(arrays, tested, "memory")
     y, names = number(labels, "y") if classes is None else _known(labels, tuple(map(str, classes)))
     train, test = quarter(y) if tested is None else (np.flatnonzero(~mask), np.flatnonzero(mask))
-    owners, client_names = (None, ()) if clients is None else numbered(clients, len(held[1]), train)
+    owners, client_names = (None, ()) if clients is None else numbered(clients, len(arrays[1]), train)
     refuse_one(client_names)
     taken = {(True, True): DIVIDED, (True, False): LISTED, (False, True): SPLIT}
     caveat = taken.get((classes is None, tested is None))
@@ -102,13 +102,13 @@ def _of_arrays(
 
 
 def _of_numbers(
-    held: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, target_range: tuple[float, float]
+    arrays: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, target_range: tuple[float, float]
 ) -> dict[str, Any]:
     """Return the fields of arrays whose labels are numbers; which are tested on depends on their places alone."""
     low, high = (scalar(float, bound, "target_range") for bound in target_range)
     if not -MOST_REAL <= low < high <= MOST_REAL:
         raise BadInput(f"target_range = {quoted(target_range)}: finite numbers are expected, the first below the other")
-    x, y = examples_of(held[0], "memory"), _numbers(held[1], len(held[0]), low, high)
+    x, y = examples_of(arrays[0], "memory"), _numbers(arrays[1], len(arrays[0]), low, high)
     train, test = quarter_by_place(len(y)) if tested is None else (np.arange(len(y)), np.arange(0))
     split, held_out = part(x, y, train), part(x, y, test)
     if tested is not None:
@@ -139,9 +139,9 @@ def _numbers(labels: Array, count: int, low: float, high: float) -> Array:
 
 def _known(labels: list[str], classes: tuple[str, ...]) -> tuple[Array, tuple[str, ...]]:
     """Number labels by a list of classes; numbers below their count may stand for them."""
-    places = {name: i for i, name in enumerate(classes)}
-    numbers = {str(i): i for i in range(len(classes))} | places
-    if len(places) < max(2, len(classes)):
+    by_class = {name: i for i, name in enumerate(classes)}
+    numbers = {str(i): i for i in range(len(classes))} | by_class
+    if len(by_class) < max(2, len(classes)):
         raise BadInput(f"classes = {quoted(classes)}: at least two are expected, each once")
     unknown = next((label for label in labels if label not in numbers), None)
     if unknown is not None:
@@ -152,13 +152,13 @@ def _known(labels: list[str], classes: tuple[str, ...]) -> tuple[Array, tuple[st
 def _of_frame(frame: Any, y: Any, test: Any, schema: Schema | None, clients: Any) -> dict[str, Any]:
     table, target = _with_target(frame, y, schema, "the frame")
     column = clients if isinstance(clients, str) else None
-    shown = schema or drafted(_only(table, column), target)
+    table_schema = schema or drafted(_only(table, column), target)
     tested = None
     if test is not None:
         pair = test if isinstance(test, tuple | list) else (test, None if y is None or isinstance(y, str) else ())
-        tested, _ = _with_target(pair[0], y if pair[1] is None else pair[1], shown, "the test frame")
+        tested, _ = _with_target(pair[0], y if pair[1] is None else pair[1], table_schema, "the test frame")
     owners = None if isinstance(clients, str) or clients is None else np.asarray(clients)
-    fields = rows_of(table, shown, tested, client_column=column, owners=owners)
+    fields = rows_of(table, table_schema, tested, client_column=column, owners=owners)
     refuse_one(fields["client_names"])
     return fields
 

@@ -72,8 +72,8 @@ def load(
     if _is_path(name):
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split, not {name}")
-        found = _own(Path(os.path.expanduser(name)), target, schema, client_column, test, progress)
-        return _validated(found, validation)
+        dataset = _own(Path(os.path.expanduser(name)), target, schema, client_column, test, progress)
+        return _validated(dataset, validation)
     source = named(name)
     if target is not None:
         raise BadInput(f"--target is only for CSV files; {name} is a built-in dataset, so leave it out")

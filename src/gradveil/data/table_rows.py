@@ -36,9 +36,9 @@ def rows_of(
     """
     target = schema.target
     x, y, known = _encoded(without(table, _unused(schema, client_column)), schema, progress)
-    places = (np.arange(len(y)), None) if test is not None else quarter_by_place(len(y))
-    train = places[0][known[places[0]]]
-    held_out = _tested(test, schema, client_column) if places[1] is None else _part(x, y, places[1][known[places[1]]])
+    parts = (np.arange(len(y)), None) if test is not None else quarter_by_place(len(y))
+    train = parts[0][known[parts[0]]]
+    held_out = _tested(test, schema, client_column) if parts[1] is None else _part(x, y, parts[1][known[parts[1]]])
     if len(train) < MINIMUM_RECORDS or not len(held_out):
         raise BadInput(
             f"{table.path} has {len(train)} labelled rows to train on and {len(held_out)} to test on, and at least "

@@ -80,11 +80,11 @@ def owns(sampling: Sampling, sizes: tuple[int, ...], batch: int, rates: tuple[fl
     """Return what the batches of every client depend on, each [N]."""
     drawn = rates_of(sampling, sizes, batch, rates)
     coins = [min(int(rate * 2**32), 2**32) - 1 for rate in drawn]  # rounded down: a guarantee counts on the rate
-    held = np.asarray(sizes, np.int32)
+    counts = np.asarray(sizes, np.int32)
     most = {pair: most_of(*pair) for pair in set(zip(sizes, drawn, strict=True))}
     return Own(
-        held,
-        (np.asarray(drawn) * held).astype(np.float32),
+        counts,
+        (np.asarray(drawn) * counts).astype(np.float32),
         np.asarray(coins, np.uint32),
         np.array([most[pair] for pair in zip(sizes, drawn, strict=True)], np.int32),
     )
@@ -122,8 +122,8 @@ def rooms(sizes: tuple[int, ...]) -> tuple[int, ...]:
 def pick(sampling: Sampling, key: Array, rooms: tuple[int, ...], slots: int, own: Own) -> BatchIndices:
     """Choose positions 0..own.size-1 for one step, in `slots` slots."""
     if isinstance(sampling, Whole):
-        places = jnp.arange(slots)
-        return BatchIndices(jnp.where(places < own.size, places, 0), own.size)
+        positions = jnp.arange(slots)
+        return BatchIndices(jnp.where(positions < own.size, positions, 0), own.size)
     ways = [partial(_drawn, key, room, slots, own) for room in rooms]
     drawn: BatchIndices = jax.lax.switch(jnp.searchsorted(jnp.asarray(rooms), own.size), ways)
     return drawn
@@ -141,8 +141,8 @@ def weights(sizes: tuple[int, ...], given: tuple[float, ...] | None = None) -> H
     given: weights up to a factor; by default the sizes |D_i|. The mean is over all clients, so that neither the weight
     nor the divisor reveals who else is in a cohort.
     """
-    held = np.asarray(sizes if given is None else given, np.float64)
-    shares: Host = (held / held.mean()).astype(np.float32)
+    raw_weights = np.asarray(sizes if given is None else given, np.float64)
+    shares: Host = (raw_weights / raw_weights.mean()).astype(np.float32)
     return shares
 
 

@@ -45,8 +45,8 @@ def load(
         raise BadInput(f"--target is only for tables; {path} is not one, so leave it out")
     x, labels, notes, tested = (*user_images.read(path), None) if ending == "folder" else user_npz.read(path)
     y, classes = number(labels, str(path))
-    places = quarter(y) if tested is None else (np.flatnonzero(~tested), np.flatnonzero(tested))
-    train, test = (part(x, y, records) for records in places)
+    parts = quarter(y) if tested is None else (np.flatnonzero(~tested), np.flatnonzero(tested))
+    train, test = (part(x, y, records) for records in parts)
     caveat = DIVIDED if tested is None else LISTED
     notes = (*notes, CLASS_NOTE)
     return Dataset(path.resolve().name, train, None, test, classes, own=True, notes=notes, caveats=(caveat,))

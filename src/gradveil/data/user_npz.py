@@ -41,15 +41,15 @@ def read(path: Path) -> tuple[Array, list[str], tuple[str, ...], Array | None]:
                     f"{path} must hold arrays named x and y, or {', '.join(KERAS)}, and holds "
                     f"{', '.join(names) or 'none'}"
                 )
-            held = [arrays[name] for name in chosen]
+            contents = [arrays[name] for name in chosen]
     except BadInput:
         raise
     except _UNREADABLE as error:
         raise BadInput(f"{path} cannot be read as an .npz file of plain arrays") from error
     if chosen != KERAS:
-        examples = examples_of(held[0], path)
-        return examples, labels_of(held[1], len(examples), path), notes_on(examples), None
-    return joined(tuple(held[:2]), tuple(held[2:]), path)
+        examples = examples_of(contents[0], path)
+        return examples, labels_of(contents[1], len(examples), path), notes_on(examples), None
+    return joined(tuple(contents[:2]), tuple(contents[2:]), path)
 
 
 def joined(

@@ -16,17 +16,17 @@ PINNED = "roster.json"
 
 def read_public(paths: list[Path]) -> dict[str, str]:
     """Return the public keys in files called NAME.pub, by name."""
-    found: dict[str, str] = {}
+    public_keys: dict[str, str] = {}
     for path in paths:
         if path.suffix != ".pub":
             raise BadInput(f"nodes: {str(path)!r} must end in .pub; a server takes the public halves of keys only")
-        if path.stem in found:
+        if path.stem in public_keys:
             raise BadInput(f"nodes: {path.stem!r} is named twice; every name must occur once")
         text = store.read(path)
         if b"PRIVATE KEY" in text:
             raise BadInput(f"{str(path)!r}: holds a private key, which must not leave its node; send the .pub file")
-        found[path.stem] = key_line(_named(path, text))
-    return found
+        public_keys[path.stem] = key_line(_named(path, text))
+    return public_keys
 
 
 def _named(path: Path, text: bytes) -> ec.EllipticCurvePublicKey:
@@ -43,8 +43,8 @@ def read_roster(path: Path) -> KeyRoster:
     try:
         return KeyRoster.of(store.read_json(path))
     except BadInput as error:
-        said = str(error)
-        raise BadInput(said if str(path) in said else f"{str(path)!r}: {said}") from None
+        sentence = str(error)
+        raise BadInput(sentence if str(path) in sentence else f"{str(path)!r}: {sentence}") from None
 
 
 def read_signer(path: Path) -> Signer:

@@ -73,7 +73,7 @@ def node_data(
     return replace(dataset, owners=np.zeros(len(dataset.train), np.int32), client_names=(client,))
 
 
-def told(dataset: Dataset) -> ClientList:
+def client_list(dataset: Dataset) -> ClientList:
     """Return what a node tells of its clients."""
     if dataset.owners is None:
         raise BadInput("client, client_column: give one, so that the clients of this node have names")
@@ -122,7 +122,7 @@ def unlike(plan: Plan, data: Dataset) -> str | None:
     if plan.client_names is None:
         return "client_names: this node holds clients of its own, and the plan does not name them"
     planned = dict(zip(plan.client_names, plan.sizes, strict=True))
-    for name, rows in told(data).clients.items():
+    for name, rows in client_list(data).clients.items():
         if name not in planned:
             return "client_names: the plan does not name a client of this node"
         if planned[name] != rows:

@@ -51,8 +51,9 @@ class Served:
         times: Counter[int] = Counter()
         for served in self.rounds.values():
             times |= Counter(served)
-        told = self.plan, self.layers, self.copies
-        rounds = [translator.releases(told[0], t, *told[1:], numbers=self.numbers) for t in times.elements()]
+        rounds = [
+            translator.releases(self.plan, t, self.layers, self.copies, numbers=self.numbers) for t in times.elements()
+        ]
         releases = tuple(release for released in rounds for release in released)
         ledger = Ledger(releases, self.participations, self.plan.noise_source.value)
         return account(ledger, self.plan.delta, ADD_REMOVE, whom).epsilon

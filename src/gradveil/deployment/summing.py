@@ -49,23 +49,23 @@ class Summing:
         except (Refused, BadInput) as refused:
             return Refusal(str(refused))
 
-    def _introduce(self, told: Introduce) -> Introduction:
+    def _introduce(self, request: Introduce) -> Introduction:
         """Give a new card if all that remains of the plan is allowed and can be afforded; nothing is spent."""
-        epochs, order = self._admitted(told.about), told.about
+        epochs, order = self._admitted(request.about), request.about
         name, new = self.node.served(order, self.node.records(order)[2])
         left = range(order.t, order.plan.rounds)
         with store.locked(self.node.spending.path.parent):
             refused = self.node.spending.forecast(self.node.policy, name, new, left, order.clients.tolist())
         if refused is not None:
             raise Refused(refused)
-        return epochs.introduce(told.run, codec.digest(order.plan))
+        return epochs.introduce(request.run, codec.digest(order.plan))
 
-    def _answer(self, told: SumOrder) -> SumAnswer:
-        epochs, order = self._admitted(told.order), told.order
+    def _answer(self, request: SumOrder) -> SumAnswer:
+        epochs, order = self._admitted(request.order), request.order
         params, (x, y, copies) = self.node.weights(order), self.node.records(order)
         one = RoundSum.of(order.plan, order.t, params, x.shape[1:])
-        if len(told.cards) > one.sums.nodes:
-            raise Refused(f"cards: {len(told.cards)} are more than the plan's nodes = {one.sums.nodes}")
+        if len(request.cards) > one.sums.nodes:
+            raise Refused(f"cards: {len(request.cards)} are more than the plan's nodes = {one.sums.nodes}")
         name, new = self.node.served(order, copies)
 
         def charge(attempt: Attempt) -> None:
@@ -77,10 +77,10 @@ class Summing:
 
         return answer(
             epochs,
-            attempt_of(told, one.size),
+            attempt_of(request, one.size),
             Contribution(multiplier=one.multiplier, records=one.records, compute=lambda: one.added(params, x, y)),
             charge,
-            within=told.within,
+            within=request.within,
             take=noise_bytes(order.plan, order.key, order.node),
         )
 

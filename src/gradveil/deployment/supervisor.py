@@ -52,12 +52,12 @@ def execute(config: SuperLinkConfig, folder: Path) -> None:
 
 def follow(crew: Crew, config: SuperLinkConfig, folder: Path, report: Reporter) -> Iterator[RoundLine]:
     """Yield every finished round until the run is over; a SuperLink that ends meanwhile is restarted."""
-    shown = len(store.read_metrics(folder))
+    line_count = len(store.read_metrics(folder))
     while True:
         ended = crew.processes[CONDUCTOR].poll() is not None  # polled first: what it wrote before its end is read below
         lines, status = store.read_metrics(folder), store.read_json(folder / STATUS)
-        yield from lines[shown:]
-        shown = len(lines)
+        yield from lines[line_count:]
+        line_count = len(lines)
         if status["state"] == FAILED:
             raise RunFailed(status["sentence"])
         if ended and status["state"] == DONE:

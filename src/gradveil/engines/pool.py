@@ -37,7 +37,7 @@ class Pool:
 
     def features(self, model: SoftmaxRegression, params: Tree) -> jax.Array:
         """Return what `model.features` returns of all examples, float32 [n, k]."""
-        learned = tuple(np.asarray(part) for part in params[: model.held])
+        learned = tuple(np.asarray(part) for part in params[: model.frozen_leaves])
         if self._x is None or not _same(learned, self._learned):
             self._x = None  # frees the other form before this one is made
             self._x, self._learned = jax.device_put(_in_chunks(model, params, self._host), self._place), learned
@@ -49,8 +49,8 @@ def _same(one: tuple[np.ndarray[Any, Any], ...], other: tuple[np.ndarray[Any, An
 
 
 def _in_chunks(model: SoftmaxRegression, params: Tree, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    held = (*params[: model.held], jnp.zeros(()))
-    parts = [_features(model, held, np.resize(x[i : i + _CHUNK], (_CHUNK, *x.shape[1:]))) for i in _starts(x)]
+    feature_params = (*params[: model.frozen_leaves], jnp.zeros(()))
+    parts = [_features(model, feature_params, np.resize(x[i : i + _CHUNK], (_CHUNK, *x.shape[1:]))) for i in _starts(x)]
     return np.concatenate([np.asarray(part) for part in parts])[: len(x)]
 
 

@@ -53,8 +53,8 @@ class Serial:
 
 def empty(spec: ClientSpec, task: RoundTask, population: Population) -> Report:
     """Return the stacked reports of a cohort without clients, as Poisson sampling may draw one."""
-    held = population.x, population.y, population.shards[0], np.int32(0)
-    data = ClientData(*held, population.of_clients(0))  # type: ignore[arg-type]
+    fields = population.x, population.y, population.shards[0], np.int32(0)
+    data = ClientData(*fields, population.of_clients(0))  # type: ignore[arg-type]
     shapes = jax.eval_shape(partial(client.train, spec), task, data)
     no_reports: Report = jax.tree.map(lambda s: np.zeros((0, *s.shape), s.dtype), shapes)
     return no_reports

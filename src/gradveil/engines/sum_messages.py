@@ -36,20 +36,20 @@ class SumOrder:
     order: Order
 
 
-def attempt_of(told: SumOrder, size: int) -> Attempt:
+def attempt_of(request: SumOrder, size: int) -> Attempt:
     """Return what masks are bound to: everything that all nodes of a sum must have been told alike."""
-    order = told.order
+    order = request.order
     if order.plan.secure_sum is None:
         raise BadInput("secure_sum: the plan has none, so there is nothing to sum under masks")
     return Attempt(
-        run=told.run,
+        run=request.run,
         plan=codec.digest(order.plan),
-        serial=told.serial,
+        serial=request.serial,
         round=order.t,
         size=size,
         tolerated=order.plan.secure_sum.colluders,
         state=_state(order),
-        cards=told.cards,
+        cards=request.cards,
     )
 
 

@@ -27,7 +27,7 @@ from gradveil.models.regression import SoftmaxRegression
 
 Array = np.ndarray[Any, Any]
 _AXIS = "devices"
-_Held = tuple[jax.Array, jax.Array, Own | None]
+_ClientFields = tuple[jax.Array, jax.Array, Own | None]
 """The shards, numbers and own sizes of clients."""
 
 
@@ -83,15 +83,15 @@ class Vectorized:
     def _work(self, spec: ClientSpec, task: RoundTask) -> tuple[ClientSpec, RoundTask, jax.Array]:
         """Return what is compiled and done, and on what: after a preparation the rest of the model, on its features."""
         model = spec.model
-        if spec.stage is not None or not isinstance(model, SoftmaxRegression) or not model.held:
+        if spec.stage is not None or not isinstance(model, SoftmaxRegression) or not model.frozen_leaves:
             return spec, task, self._pool.examples()
         features = self._pool.features(model, task.params)
         return replace(spec, model=model.rest), task._replace(params=trained(model, task.params)), features
 
     def _train_chunk(self, spec: ClientSpec, task: RoundTask, x: jax.Array, clients: Array) -> Report:
         padded = np.resize(clients, self._chunk)
-        held = self._population.shards[padded], padded, self._population.of_clients(padded)
-        report = _program(spec, self._mesh)(task, x, self._y, held)
+        chunk_fields = self._population.shards[padded], padded, self._population.of_clients(padded)
+        report = _program(spec, self._mesh)(task, x, self._y, chunk_fields)
         real: Report = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(clients)], report)
         return real
 
@@ -110,9 +110,9 @@ def _program(spec: ClientSpec, mesh: Mesh) -> Any:
     """Compile for a client's spec: task, pool, (shards [chunk, size], numbers [chunk], own) -> stacked Report."""
     split, replicated = PartitionSpec(_AXIS), PartitionSpec()
 
-    def cohort(task: RoundTask, x: jax.Array, y: jax.Array, clients: _Held) -> Report:
-        def train_client(held: _Held) -> Report:
-            return client.train(spec, task, ClientData(x, y, *held))
+    def cohort(task: RoundTask, x: jax.Array, y: jax.Array, clients: _ClientFields) -> Report:
+        def train_client(client_fields: _ClientFields) -> Report:
+            return client.train(spec, task, ClientData(x, y, *client_fields))
 
         reports: Report = jax.lax.map(train_client, clients)
         return reports

@@ -36,8 +36,8 @@ class Population:
 
     def rows(self, numbers: Array) -> Array:
         """Return all rows that some clients hold."""
-        held: Array = self.shards[numbers].ravel()
-        return held[held >= 0]
+        rows: Array = self.shards[numbers].ravel()
+        return rows[rows >= 0]
 
     @staticmethod
     def of(plan: Plan, dataset: Dataset) -> "Population":

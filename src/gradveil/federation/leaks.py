@@ -138,8 +138,8 @@ def gradient_task(plan: Plan, state: State, key: Key) -> RoundTask:
 
 def client_data(population: Population, number: int) -> ClientData:
     """Return what a client holds."""
-    held = (population.x, population.y, population.shards[number], np.int32(number), population.of_clients(number))
-    return ClientData(*jax.tree.map(jnp.asarray, held))
+    fields = (population.x, population.y, population.shards[number], np.int32(number), population.of_clients(number))
+    return ClientData(*jax.tree.map(jnp.asarray, fields))
 
 
 _train = partial(jax.jit, static_argnums=0)(client.train)

@@ -113,9 +113,9 @@ def _own_sampling(plan: Plan) -> tuple[str, ...]:
     return (type(plan.sampling).__qualname__,) if is_own(plan.sampling) else ()
 
 
-def of_client(plan: Plan, released: tuple[Release, ...], held: tuple[int, float]) -> tuple[Release, ...]:
+def of_client(plan: Plan, released: tuple[Release, ...], size_and_rate: tuple[int, float]) -> tuple[Release, ...]:
     """Return releases as those of a client that holds so many examples and draws them at this rate."""
-    size, rate = held
+    size, rate = size_and_rate
     if plan.method.surface is not Surface.EXAMPLE:
         return released
     own = {

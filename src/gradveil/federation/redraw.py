@@ -39,16 +39,16 @@ class Redraw:
             return self._gradient(method, params, clip_state, own[0], x, y, key)
         clients = spec.honest if tap.view == AGGREGATE else 1
         keys = jax.random.split(key, clients + 1)
-        held = (self.replay.by_client(x, clients), self.replay.by_client(y, clients), keys[1:])
-        lot, slots = jax.lax.map(lambda one: self._update(method, params, clip_state, own, *one), held)
-        update, beside = jax.tree.map(lambda a: a[0], lot), jax.tree.map(lambda a: jnp.mean(a, axis=0), slots)
+        batches = (self.replay.by_client(x, clients), self.replay.by_client(y, clients), keys[1:])
+        lot, slots = jax.lax.map(lambda one: self._update(method, params, clip_state, own, *one), batches)
+        update, slot_reading = jax.tree.map(lambda a: a[0], lot), jax.tree.map(lambda a: jnp.mean(a, axis=0), slots)
         if tap.surface is Surface.SERVER and tap.view != "arriving":
             mask, sigma = jnp.ones(clients), sigmas[0]
             crossing = cross(Surface.SERVER, method, lot, mask, clients, sigma, clip_state, keys[0])
             update = crossing.used
             if method.acts(Surface.SERVER):
-                beside = read_slots(method.clip, crossing.statistics, clip_state)
-        return as_gradient(update, self.replay.learning_rate, spec.steps), beside
+                slot_reading = read_slots(method.clip, crossing.statistics, clip_state)
+        return as_gradient(update, self.replay.learning_rate, spec.steps), slot_reading
 
     def _update(
         self, method: TracedMethod, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array, key: Array

@@ -69,8 +69,8 @@ class Replay:
         """
         clients = self.spec.honest
 
-        def of_client(held: tuple[Array, Array]) -> tuple[Tree, Tree, Tree, Tree]:
-            own = self._update(method, params, clip_state, sigmas, *held)
+        def of_client(examples: tuple[Array, Array]) -> tuple[Tree, Tree, Tree, Tree]:
+            own = self._update(method, params, clip_state, sigmas, *examples)
             return own.mean, own.variance, own.slots, jax.tree.map(jnp.square, own.slots_std)
 
         means, variances, slots, their_variances = jax.lax.map(
@@ -82,8 +82,8 @@ class Replay:
             jax.tree.map(lambda v: jnp.sqrt(jnp.sum(v, axis=0)) / clients, part)
             for part in (variances, their_variances)
         )
-        mean, beside = (jax.tree.map(lambda m: jnp.mean(m, axis=0), part) for part in (means, slots))
-        return ReleaseLaw(mean, None, None, std, beside, slots_std)
+        mean, mean_slots = (jax.tree.map(lambda m: jnp.mean(m, axis=0), part) for part in (means, slots))
+        return ReleaseLaw(mean, None, None, std, mean_slots, slots_std)
 
     def by_client(self, a: Array, clients: int) -> Array:
         """Return what each client holds, [L H B, ...] step by step -> [H, L B, ...].
@@ -113,8 +113,8 @@ class Replay:
         after, (variances, their_variances, slots) = jax.lax.scan(step, start, (sigmas, lots))
         std = jax.tree.map(lambda v: self.learning_rate * jnp.sqrt(jnp.sum(v, axis=0)), variances)
         slots_std = jax.tree.map(lambda v: jnp.sqrt(jnp.sum(v, axis=0)) / steps, their_variances)
-        beside = jax.tree.map(lambda a: jnp.mean(a, axis=0), slots)
-        update = ReleaseLaw(tree.subtract(after, start), None, None, std, beside, slots_std)
+        mean_slots = jax.tree.map(lambda a: jnp.mean(a, axis=0), slots)
+        update = ReleaseLaw(tree.subtract(after, start), None, None, std, mean_slots, slots_std)
         return _through(Surface.UPDATE, method, update, sigmas[0], clip_state)
 
     def _example(
@@ -122,13 +122,13 @@ class Replay:
     ) -> ReleaseLaw:
         """Return the law at the example surface, of one example or of a batch."""
         expected = 1 if self.tap.single else self.spec.batch
-        found = self._batch(method, params, clip_state, sigma, x, y, expected, self.tap.view == "in_memory")
+        law = self._batch(method, params, clip_state, sigma, x, y, expected, self.tap.view == "in_memory")
         if not self.tap.shows_slots(self.spec):
-            found = found._replace(slots=(), slots_std=())
+            law = law._replace(slots=(), slots_std=())
         if self.tap.single and self.spec.batch != 1 and method.sensitivity.data_dependent:
             # S follows the other examples of the batch too, of which this adversary knows nothing.
-            return found._replace(std=jax.tree.map(lambda s: s * jnp.nan, found.std))
-        return found
+            return law._replace(std=jax.tree.map(lambda s: s * jnp.nan, law.std))
+        return law
 
     def _batch(
         self,

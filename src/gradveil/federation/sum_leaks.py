@@ -54,10 +54,10 @@ def read_sum(plan: Plan, population: Population, state: State, key: Key, cohort:
     method, at_server = spec.method(task), keys.named(task.key, "server")
     mask = jnp.ones(len(honest))
     crossing = cross(Surface.SERVER, method, lot, mask, len(honest), task.sigmas[0], task.clip_state, at_server)
-    beside = jax.tree.map(lambda *each: jnp.mean(jnp.stack(each), axis=0), *slots)
+    slot_reading = jax.tree.map(lambda *each: jnp.mean(jnp.stack(each), axis=0), *slots)
     if method.acts(Surface.SERVER):
-        beside = read_slots(method.clip, crossing.statistics, task.clip_state)
+        slot_reading = read_slots(method.clip, crossing.statistics, task.clip_state)
     std = noise(plan, int(task.t), SUM, trained(plan.model, task.params), state.clip_state)
     in_steps = np.stack(rows).reshape(len(honest), spec.steps, -1).swapaxes(0, 1).ravel()
     gradient = as_gradient(crossing.used, plan.learning_rate, spec.steps)
-    return Read(task.params, state.clip_state, gradient, std, in_steps, beside)
+    return Read(task.params, state.clip_state, gradient, std, in_steps, slot_reading)

@@ -42,8 +42,8 @@ def stored(encoding: EncodingRecord, examples: Array) -> Array:
     whole = examples.dtype.kind in "ui"
     most = _MOST_PIXEL if whole else 1
     if len(examples) and not (examples.min() >= 0 and examples.max() <= most):
-        found = f"{examples.min():g} to {examples.max():g}"
-        raise BadInput(f"x: pixels are whole numbers from 0 to 255, or other numbers from 0 to 1; these are {found}")
+        span = f"{examples.min():g} to {examples.max():g}"
+        raise BadInput(f"x: pixels are whole numbers from 0 to 255, or other numbers from 0 to 1; these are {span}")
     return examples.astype(np.uint8 if whole else np.float32)
 
 

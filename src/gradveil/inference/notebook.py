@@ -22,10 +22,10 @@ def _accuracy(result: RunResult) -> str:
 
 
 def _guarantee(result: RunResult) -> str:
-    held = result.guarantee("server")
-    if held.epsilon is None:
+    guarantee = result.guarantee("server")
+    if guarantee.epsilon is None:
         return "no finite epsilon against the server"
-    return f"epsilon {held.epsilon:.3g} at delta {held.delta:g} for one {held.unit} against the server"
+    return f"epsilon {guarantee.epsilon:.3g} at delta {guarantee.delta:g} for one {guarantee.unit} against the server"
 
 
 def html(result: RunResult, history: Sequence[RoundLine]) -> str:

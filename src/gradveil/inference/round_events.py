@@ -15,14 +15,14 @@ def round_events(rounds: int, on_round: Callable[[RoundLine], None] | None, bar:
 
     The bar is tqdm's: on standard error in a terminal, a widget in a notebook.
     """
-    with tqdm(total=rounds, unit="round", disable=not bar) as shown:
+    with tqdm(total=rounds, unit="round", disable=not bar) as progress_bar:
 
         def tell(event: Event) -> None:
             if isinstance(event, Training):
-                shown.update(event.done)
+                progress_bar.update(event.done)
             if isinstance(event, RoundDone):
-                shown.set_postfix_str(quality(event.line))
-                shown.update()
+                progress_bar.set_postfix_str(quality(event.line))
+                progress_bar.update()
                 if on_round is not None:
                     on_round(event.line)
 

@@ -108,15 +108,15 @@ class Trained:
         return Score(float(np.mean(np.argmax(scores, axis=1) == numbers)), float(np.mean(losses)), len(scores))
 
     def _evaluate_number(self, x: Any, y: Any) -> Score:
-        found = self.predict(x)
+        predictions = self.predict(x)
         if y is None:
             low, high = self.encoding.target_range or (-1.0, 1.0)
             y = low + (self._labels(x).astype(np.float64) + 1) * (high - low) / 2
         truth = np.asarray(y)
-        if truth.shape != found.shape or not len(found) or truth.dtype.kind not in "fiub":
-            raise BadInput(f"y: one number for each of {len(found)} examples is expected")
-        error = float(np.mean(np.square(found - truth)))
-        return Score(None, error, len(found), error**0.5)
+        if truth.shape != predictions.shape or not len(predictions) or truth.dtype.kind not in "fiub":
+            raise BadInput(f"y: one number for each of {len(predictions)} examples is expected")
+        error = float(np.mean(np.square(predictions - truth)))
+        return Score(None, error, len(predictions), error**0.5)
 
     def _labels(self, x: Any) -> Array:
         schema = self.encoding.table

@@ -62,8 +62,8 @@ def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
         for r, read in enumerate(reads)
     )
     x, y = (part[reads[0].rows] for part in (scene.dataset.train.x, scene.dataset.train.y))
-    told = y if scene.told_labels else None
-    return Leak(stage_of(scene, reads[0]), readings, public, told), Truth(readable(x), y)
+    labels = y if scene.told_labels else None
+    return Leak(stage_of(scene, reads[0]), readings, public, labels), Truth(readable(x), y)
 
 
 def _on_host(tree: Any) -> Any:
@@ -141,7 +141,7 @@ class Outcome:
     clients: list[int]
     leaks: list[Leak]
     truths: list[Truth]
-    founds: list[Reconstruction]
+    reconstructions: list[Reconstruction]
     verdicts: list[VictimScore]
 
 
@@ -165,26 +165,26 @@ def attack(
     public = public_half(scene.dataset)
     clients, caught, truths = _caught(scene, attack, victims, seed, public)
     infers = isinstance(attack, Membership)
-    founds = mount(attack, caught, seed, (lambda victim: None) if infers else done, cores)
-    verdicts = [judge(f, t, k, RULES[rule]) for f, t, k in zip(founds, truths, caught, strict=True)]
+    reconstructions = mount(attack, caught, seed, (lambda victim: None) if infers else done, cores)
+    verdicts = [judge(f, t, k, RULES[rule]) for f, t, k in zip(reconstructions, truths, caught, strict=True)]
     verdicts = [replace(one, client=int(client)) for one, client in zip(verdicts, clients, strict=True)]
-    found = summary(verdicts) | {"per_victim": tuple(verdicts)}
-    told = _membership(scene, attack, caught, truths, seed, done) if isinstance(attack, Membership) else None
+    totals = summary(verdicts) | {"per_victim": tuple(verdicts)}
+    membership = _membership(scene, attack, caught, truths, seed, done) if isinstance(attack, Membership) else None
     identify = identify and not infers
     candidates = identification(caught, truths, seed, told_apart) if identify else ()
     near = not infers and finds_nearest(verdicts, max(len(truth.y) for truth in truths), len(public.x))
-    judged = verdict(found["gain_ci"], found["prior_rmse"], candidates, near, found["not_fitted"], told)
+    judged = verdict(totals["gain_ci"], totals["prior_rmse"], candidates, near, totals["not_fitted"], membership)
     record = AttackRecord(
         **_facts(scene, attack, settings_of(scene, attack, rule, seed, len(caught))),
-        **found,
+        **totals,
         verdict=judged,
         resilient=judged == "nothing-found",
         labels=label_rules(caught, truths) if identify else {},
         candidates=candidates,
         seconds=time.perf_counter() - began,
-        membership=told,
+        membership=membership,
     )
-    return Outcome(record, clients, caught, truths, founds, verdicts)
+    return Outcome(record, clients, caught, truths, reconstructions, verdicts)
 
 
 def _caught(
@@ -195,11 +195,11 @@ def _caught(
         raise BadInput(f"victims = {victims}: must be at least 1")
     if scene.tap.view == MODEL and not isinstance(attack, Membership):
         raise BadInput(f"view = 'model': the attack {attack.name} reads gradients; the model is read by membership")
-    held = [(int(c), *leak_of(scene, int(c), public)) for c in scene.victims(victims, seed)]
-    held = [(client, leak, truth) for client, leak, truth in held if len(truth.y)]
-    if not held:
+    captures = [(int(c), *leak_of(scene, int(c), public)) for c in scene.victims(victims, seed)]
+    captures = [(client, leak, truth) for client, leak, truth in captures if len(truth.y)]
+    if not captures:
         raise BadInput("victims: every batch drawn was empty, so there is nothing to attack")
-    clients, caught, truths = map(list, zip(*held, strict=True))
+    clients, caught, truths = map(list, zip(*captures, strict=True))
     return clients, caught, truths
 
 
@@ -211,10 +211,10 @@ def _membership(
         by_client = scene.plan.method.surface is not Surface.EXAMPLE
         return from_readings(attack, caught, truths, by_client, seed, done)
     held_out = Truth(*_every_other(scene.dataset, 1))
-    told = from_model(attack, caught, truths, held_out, scene.guarantees, seed)
+    record = from_model(attack, caught, truths, held_out, scene.guarantees, seed)
     for victim in range(len(caught)):
         done(victim)
-    return told
+    return record
 
 
 def _facts(scene: Scene, attack: Attack, settings: AttackSettings) -> dict[str, Any]:

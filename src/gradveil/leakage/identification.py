@@ -27,18 +27,18 @@ def identification(
     """
     first, random = caught[0], np.random.default_rng([seed, 0x69646E74])
     effort = max(len(truth.y) for truth in truths)
-    places = {n: EFFORT // (n * effort) for n in CANDIDATES if n - 1 <= len(first.public.x) and n * effort <= EFFORT}
+    limits = {n: EFFORT // (n * effort) for n in CANDIDATES if n - 1 <= len(first.public.x) and n * effort <= EFFORT}
     varying = first.stage.steps > 1 and any(len(truth.y) != first.stage.examples for truth in truths)
-    if not places or varying:  # batches of varying size in several steps cannot be told apart by their number alone
+    if not limits or varying:  # batches of varying size in several steps cannot be told apart by their number alone
         return ()
     trials: dict[int, list[Trial]] = defaultdict(list)
     for victim, (leak, truth) in enumerate(zip(caught, truths, strict=True)):
         for position in range(len(truth.y)):
-            sizes = [n for n, most in places.items() if position < most]
+            sizes = [n for n, most in limits.items() if position < most]
             for n, trial in lineup(leak, truth, position, sizes, random).items() if sizes else ():
                 trials[n].append(trial)
         done(victim)
-    return tuple(_record(first, n, trials[n]) for n in places)
+    return tuple(_record(first, n, trials[n]) for n in limits)
 
 
 def _record(leak: Leak, n: int, trials: list[Trial]) -> CandidateRecord:

@@ -56,20 +56,20 @@ def from_readings(
     most = max(len(truth.y) for truth in truths) * len(first.readings)
     pairs = min(attack.pairs, attack.effort // (3 * most))
     each = min(max(1, -(-pairs // len(chosen))), len(first.public.y) + 1)
-    told, finished = [], -1
+    ratios, finished = [], -1
     for victim, place in (spots[i] for i in chosen):
         while finished < victim - 1:
             done(finished := finished + 1)
         rows = random.choice(len(first.public.y), each - 1, replace=False)
         candidates = _with_truth(truths[victim], place, first, rows)
         key = keys.named(keys.root(seed), "membership", victim, place)
-        told.append(likelihood_ratios(caught[victim], truths[victim], place, candidates, key))
+        ratios.append(likelihood_ratios(caught[victim], truths[victim], place, candidates, key))
     for victim in range(finished + 1, len(caught)):
         done(victim)
-    members, others = (np.concatenate(part) for part in zip(*told, strict=True))
+    members, others = (np.concatenate(part) for part in zip(*ratios, strict=True))
     halves = np.array_split(random.permutation(others), 2)
-    said = "likelihood ratio of the mechanism, with the record over without it, given the rest of the batch"
-    return _record("gradient", said, members, *halves, allowance=_of_reading(first, by_client))
+    score = "likelihood ratio of the mechanism, with the record over without it, given the rest of the batch"
+    return _record("gradient", score, members, *halves, allowance=_of_reading(first, by_client))
 
 
 def _with_truth(truth: Truth, place: int, leak: Leak, rows: Array) -> Truth:
@@ -106,23 +106,27 @@ def from_model(
     random = np.random.default_rng([seed, 0x6D6F6465])
     order, middle = random.permutation(len(held_out.y)), len(held_out.y) // 2
     x, y = (
-        np.concatenate([held[order], *(getattr(truth, name) for truth in truths)])
-        for name, held in (("x", held_out.x), ("y", held_out.y))
+        np.concatenate([column[order], *(getattr(truth, name) for truth in truths)])
+        for name, column in (("x", held_out.x), ("y", held_out.y))
     )
     key = keys.named(keys.root(seed), "reference")
     usual = usual_margins(stage, params, public, x, y, attack.references, key)
     scores = beside_usual(margins(stage.model, jax.tree.map(np.asarray, params), x, y), usual, slice(0, middle))
     calibration, others, members = np.split(scores, [middle, len(held_out.y)])
-    said = f"margin of the label, less what {attack.references} models trained on {len(public.y)} public records expect"
-    return _record("model", said, members, calibration, others, allowance=_of_run(guarantees))
+    score = (
+        f"margin of the label, less what {attack.references} models trained on {len(public.y)} public records expect"
+    )
+    return _record("model", score, members, calibration, others, allowance=_of_run(guarantees))
 
 
 def _of_run(guarantees: Sequence[GuaranteeRecord]) -> Allowance:
     """Return what the strongest guarantee of the run allows to those who see its model."""
     finite = [g for g in guarantees if g.threat_model in SEES_MODELS and g.epsilon is not None]
     if not finite:
-        said = "the run has no finite epsilon" if guarantees else "the run is not finished, so it has no guarantee yet"
-        return Allowance(words=f"nothing bounds it: {said}")
+        reason = (
+            "the run has no finite epsilon" if guarantees else "the run is not finished, so it has no guarantee yet"
+        )
+        return Allowance(words=f"nothing bounds it: {reason}")
     best = min(finite, key=lambda g: g.epsilon or 0.0)
     epsilon, delta = float(best.epsilon or 0.0), best.delta
     words = f"epsilon {epsilon:.3g} at delta {delta:g} for one {best.unit}, threat model {best.threat_model}"
@@ -136,15 +140,15 @@ def _of_run(guarantees: Sequence[GuaranteeRecord]) -> Allowance:
 def _record(
     reads: str, score: str, members: Array, calibration: Array, others: Array, *, allowance: Allowance
 ) -> MembershipRecord:
-    found = auc(members, others)
+    area = auc(members, others)
     return MembershipRecord(
         reads=reads,
         score=score,
         members=len(members),
         others=len(others),
         calibration=len(calibration),
-        auc=found,
-        auc_ci=auc_interval(found, len(members), len(others)),
+        auc=area,
+        auc_ci=auc_interval(area, len(members), len(others)),
         rates=tuple(rate_at(fpr, members, others, calibration, allowance.power) for fpr in FPRS),
         guarantee=allowance.words,
         mu=allowance.mu,

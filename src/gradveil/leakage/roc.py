@@ -21,7 +21,7 @@ def auc(members: Array, others: Array) -> float:
     return float((ranks[:m].sum() - m * (m + 1) / 2) / (m * n))
 
 
-def auc_interval(found: float, m: int, n: int) -> tuple[float, float]:
+def auc_interval(area: float, m: int, n: int) -> tuple[float, float]:
     """Return the 95 % interval of an AUC of m members and n others, by Newcombe's score method.
 
     The ends are where |found - a| = 1.96 sqrt(V(a)), with the variance of exponential scores as Hanley and McNeil,
@@ -32,11 +32,11 @@ def auc_interval(found: float, m: int, n: int) -> tuple[float, float]:
 
     def excess(a: float) -> float:
         spread = 1 + (middle - 1) * ((1 - a) / (2 - a) + a / (1 + a))
-        return abs(found - a) - z * math.sqrt(max(a * (1 - a) * spread / (m * n), 0.0))
+        return abs(area - a) - z * math.sqrt(max(a * (1 - a) * spread / (m * n), 0.0))
 
     edge = 1e-12  # at 0 and 1 the variance is 0, and the end would be taken for the other one
-    low = 0.0 if found <= edge else float(brentq(excess, 0.0, min(found, 1 - edge)))
-    high = 1.0 if found >= 1 - edge else float(brentq(excess, max(found, edge), 1.0))
+    low = 0.0 if area <= edge else float(brentq(excess, 0.0, min(area, 1 - edge)))
+    high = 1.0 if area >= 1 - edge else float(brentq(excess, max(area, edge), 1.0))
     return low, high
 
 

@@ -32,8 +32,8 @@ def verdict(
     """
     if membership is not None:
         return _of_membership(membership)
-    told = any(c.success_ci[0] > c.chance for c in candidates)
-    if told or nearest or (gain_ci is not None and gain_ci[0] > ROUNDING):
+    identifies = any(c.success_ci[0] > c.chance for c in candidates)
+    if identifies or nearest or (gain_ci is not None and gain_ci[0] > ROUNDING):
         return "leaks"
     if not_fitted or gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
         return "too-few-victims"
@@ -45,16 +45,16 @@ def _might_be_told(c: CandidateRecord) -> bool:
     return c.optimum is not None and c.optimum - c.chance > NEGLIGIBLE * (1 - c.chance)
 
 
-def _of_membership(told: MembershipRecord) -> Verdict:
+def _of_membership(membership: MembershipRecord) -> Verdict:
     """Judge how members were told from others.
 
     leaks: the interval of the AUC lies above 0.5, or that of a TPR above that of its false alarms. nothing-found: the
     AUC ends within NEGLIGIBLE of the way from chance to certainty.
     """
-    sure = any(r.tpr_ci and r.false_alarm_ci and r.tpr_ci[0] > r.false_alarm_ci[1] for r in told.rates)
-    if sure or told.auc_ci[0] > 0.5:
+    sure = any(r.tpr_ci and r.false_alarm_ci and r.tpr_ci[0] > r.false_alarm_ci[1] for r in membership.rates)
+    if sure or membership.auc_ci[0] > 0.5:
         return "leaks"
-    return "nothing-found" if told.auc_ci[1] <= 0.5 + NEGLIGIBLE / 2 else "too-few-victims"
+    return "nothing-found" if membership.auc_ci[1] <= 0.5 + NEGLIGIBLE / 2 else "too-few-victims"
 
 
 def finds_nearest(scores: Sequence[VictimScore], examples: int, public: int) -> bool:

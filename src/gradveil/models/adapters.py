@@ -186,9 +186,9 @@ def _checked(compute: Callable[..., Any], params: Tree, shape: Shape, classes: i
     answer = _called(model, jax.eval_shape, compute, params, example)
     one = getattr(answer, "size", 0) == 1 and classes <= 2  # a logit for two classes, or a number to predict
     if not one and (getattr(answer, "shape", None) != (classes,) or classes == 1):
-        found = getattr(answer, "shape", type(answer).__name__)
+        actual = getattr(answer, "shape", type(answer).__name__)
         raise BadInput(
-            f"model = {quoted(model)}: answers to an example of shape {shape} with shape {found}, and must with one "
+            f"model = {quoted(model)}: answers to an example of shape {shape} with shape {actual}, and must with one "
             f"logit for each of the {classes} classes"
         )
     return params

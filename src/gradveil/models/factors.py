@@ -128,7 +128,7 @@ def _output_shapes(model: Model, params: Tree, x: Array) -> list[tuple[int, ...]
         model.apply(tuple(_Tapped(p, 0.0, seen) if p.ndim == 2 else p for p in params), x)
         return [out for _, out in seen]
 
-    return [found.shape for found in jax.eval_shape(outputs, params, x[0])]
+    return [output.shape for output in jax.eval_shape(outputs, params, x[0])]
 
 
 def _has_rows(model: Model, params: Tree, x: Array) -> bool:

@@ -27,15 +27,15 @@ def is_number(y: Any) -> bool:
 
 
 def trained(model: Model, params: Tree) -> Tree:
-    """Return the parameters that gradients move: all, or those after the first `held` of a model that holds some."""
-    held = getattr(model, "held", 0)
-    return params[held:] if held else params
+    """Return the parameters that gradients move: all, or those after the first `frozen_leaves` of a model with some."""
+    frozen = getattr(model, "frozen_leaves", 0)
+    return params[frozen:] if frozen else params
 
 
 def joined(model: Model, params: Tree, weights: Tree) -> Tree:
     """Return all parameters, with `weights` in place of the trained ones."""
-    held = getattr(model, "held", 0)
-    return (*params[:held], *weights) if held else weights
+    frozen = getattr(model, "frozen_leaves", 0)
+    return (*params[:frozen], *weights) if frozen else weights
 
 
 def per_example_gradients(model: Model, params: Tree, x: Array, y: Array) -> Tree:

@@ -18,7 +18,7 @@ class SoftmaxRegression:
     """logits = W' (v, bias) with v = x / max(||x||, radius), then centered, then whitened, as far as asked for.
 
     The parameters are (center [k]?, whitening [k, k]?, W [k + 1, classes]); gradients move W alone, from zero, and the
-    first `held` arrays come from preparation rounds. v has norm at most 1 at every stage, so the gradient of an example
+    first `frozen_leaves` come from preparation. v has norm at most 1 at every stage, so the gradient of an example
     is (v, bias) (p - y)', whose norm is the product of the two. Of a number y the one output f is the prediction, and
     2 (f - y) stands in place of p - y.
     """
@@ -40,7 +40,7 @@ class SoftmaxRegression:
         return tuple(part for part in (self.mean, self.moment) if part is not None)
 
     @property
-    def held(self) -> int:
+    def frozen_leaves(self) -> int:
         """How many of the parameters no gradient moves."""
         return len(self.preparation)
 
@@ -59,7 +59,7 @@ class SoftmaxRegression:
         rows = x.reshape(x.shape[0], -1)
         norms = jnp.sqrt(jnp.sum(jnp.square(rows), axis=1, keepdims=True))
         v = rows / jnp.maximum(norms, max(self.radius, 1e-12))
-        for part, value in list(zip(self.preparation, params[: self.held], strict=True))[:stages]:
+        for part, value in list(zip(self.preparation, params[: self.frozen_leaves], strict=True))[:stages]:
             v = part.apply(value, v)
         return v
 

@@ -27,9 +27,9 @@ class Softened:
     model: Model
 
     @property
-    def held(self) -> int:
+    def frozen_leaves(self) -> int:
         """How many of the first parameters are not trained: the sharpness, and those that the model itself holds."""
-        return 1 + int(getattr(self.model, "held", 0))
+        return 1 + int(getattr(self.model, "frozen_leaves", 0))
 
     def init(self, key: Array, shape: Shape, classes: int) -> Tree:
         """Draw the parameters of the model, with sharpness 1 in front of them."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradveil.leakage.attack_record import AttackRecord
 from gradveil.reports import words
-from gradveil.reports.evidence import SURFACES, WHERE, Evidence, Shown
+from gradveil.reports.evidence import SURFACES, WHERE, AttackEvidence, Evidence
 from gradveil.reports.exhibits import Exhibit, moment_names
 from gradveil.reports.pictures import data_address
 
@@ -48,18 +48,18 @@ def _bars(record: AttackRecord) -> dict[str, float] | None:
 
 def exhibits(run: Evidence, truth: bool) -> list[dict[str, Any]]:
     """Return what all attacks have to show, place by place; where several show the very same, it is shown once."""
-    shown: list[dict[str, Any]] = []
+    views: list[dict[str, Any]] = []
     for attack in (one for s in SURFACES for one in run.attacks if one.record.surface == s):
         here = exhibit(attack, truth)
-        twin = next((one for one in shown if all(one[key] == here[key] for key in here if key != "titles")), None)
+        twin = next((one for one in views if all(one[key] == here[key] for key in here if key != "titles")), None)
         if twin is None:
-            shown.append(here)
+            views.append(here)
         else:
             twin["titles"] += here["titles"]
-    return shown
+    return views
 
 
-def exhibit(attack: Shown, truth: bool) -> dict[str, Any]:
+def exhibit(attack: AttackEvidence, truth: bool) -> dict[str, Any]:
     """Return what an attack has to show: a gallery of pictures, or the features of a table row; or words alone."""
     r, shows = attack.record, attack.exhibit
     title = f"{r.attack} {WHERE[r.surface]} ({r.view}, round {r.round})"

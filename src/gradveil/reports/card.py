@@ -160,15 +160,15 @@ def _attack(record: AttackRecord) -> dict[str, Any]:
     }
 
 
-def _membership(told: MembershipRecord) -> dict[str, Any]:
+def _membership(record: MembershipRecord) -> dict[str, Any]:
     return {
-        "reads": told.reads,
-        "members": told.members,
-        "others": told.others,
-        "auc": told.auc,
-        "auc_interval": list(told.auc_ci),
-        "guarantee": told.guarantee,
-        "in_words": words.membership(told),
+        "reads": record.reads,
+        "members": record.members,
+        "others": record.others,
+        "auc": record.auc,
+        "auc_interval": list(record.auc_ci),
+        "guarantee": record.guarantee,
+        "in_words": words.membership(record),
         "rates": [
             {
                 "fpr": rate.fpr,
@@ -177,7 +177,7 @@ def _membership(told: MembershipRecord) -> dict[str, Any]:
                 "tpr_interval": None if rate.tpr_ci is None else list(rate.tpr_ci),
                 "allowed": rate.bound,
             }
-            for rate in told.rates
+            for rate in record.rates
         ],
     }
 

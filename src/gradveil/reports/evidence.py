@@ -20,7 +20,7 @@ WHERE = {2: "in local training", 1: "at the client's update", 0: "at the server"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class AttackEvidence:
     """An attack on a run: its record, and what it has to show if that was kept."""
 
     record: AttackRecord
@@ -37,7 +37,7 @@ class Evidence:
     result: RunResult | None
     data: store.DataRecord
     environment: store.EnvironmentRecord
-    attacks: list[Shown]
+    attacks: list[AttackEvidence]
     audit: AuditRecord | None = None
 
     @property
@@ -63,8 +63,8 @@ class Evidence:
     @property
     def guarantee(self) -> GuaranteeRecord | None:
         """What holds against the adversary that the plan names."""
-        held = () if self.result is None else self.result.guarantees
-        return next((g for g in held if g.threat_model == self.plan.threat_model), None)
+        guarantees = () if self.result is None else self.result.guarantees
+        return next((g for g in guarantees if g.threat_model == self.plan.threat_model), None)
 
     @property
     def plan_unit(self) -> str:
@@ -81,7 +81,7 @@ class Evidence:
         ]
         return max(own, key=lambda row: row.lower_bound, default=None)
 
-    def strongest(self, surface: int) -> Shown | None:
+    def strongest(self, surface: int) -> AttackEvidence | None:
         """Return the attack that says most at a surface: one that found a leak, else an unclear one, else any."""
         there = [one for one in self.attacks if one.record.surface == surface]
         rank = {"leaks": 2, "too-few-victims": 1, "nothing-found": 0}
@@ -120,11 +120,11 @@ def _audit(path: Path, plan: Plan) -> AuditRecord | None:
     return record if record.plan_sha256 == codec.digest(plan) else None
 
 
-def _attacks(folder: Path, exhibits: bool) -> Iterable[Shown]:
+def _attacks(folder: Path, exhibits: bool) -> Iterable[AttackEvidence]:
     for path in sorted(folder.glob("*.json")):
         exhibit = path.with_suffix(".npz")
-        shown = Exhibit.load(exhibit) if exhibits and exhibit.exists() else None
-        yield Shown(store.read_record(path, AttackRecord), shown)
+        content = Exhibit.load(exhibit) if exhibits and exhibit.exists() else None
+        yield AttackEvidence(store.read_record(path, AttackRecord), content)
 
 
 def folders_in(folder: Path) -> list[Path]:

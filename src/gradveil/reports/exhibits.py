@@ -70,8 +70,8 @@ _ARRAYS = ("truth", "guesses", "prior", "iterations", "errors", "prior_errors", 
 
 def exhibit_of(outcome: Outcome, rows: int = ROWS, moments: int = MOMENTS) -> Exhibit:
     """Show the first victims of an attack, each at some moments."""
-    count = min(moments, max(len(guess.x) for guess in outcome.founds))
-    victims = [_victim(outcome, i, count) for i in range(min(rows, len(outcome.founds)))]
+    count = min(moments, max(len(guess.x) for guess in outcome.reconstructions))
+    victims = [_victim(outcome, i, count) for i in range(min(rows, len(outcome.reconstructions)))]
     parts = {name: np.stack([victim[name] for victim in victims]) for name in victims[0]}
     columns = tuple((c.name, c.start, c.stop) for c in outcome.leaks[0].stage.columns)
     return Exhibit(**parts, columns=columns)
@@ -88,7 +88,7 @@ def gallery_of(outcome: Outcome) -> bytes:
 
 def _victim(outcome: Outcome, i: int, moments: int) -> dict[str, Any]:
     """Show the first example of a victim: the guess that came nearest to it, at several moments."""
-    result, truth, leak = outcome.founds[i], outcome.truths[i].x[0], outcome.leaks[i]
+    result, truth, leak = outcome.reconstructions[i], outcome.truths[i].x[0], outcome.leaks[i]
     low, high = limits(leak)
     errors = [_rmse(np.clip(np.nan_to_num(guess), low, high), truth) for guess in result.x[-1]]
     nearest = int(np.argmin(np.nan_to_num(errors, nan=np.inf)))

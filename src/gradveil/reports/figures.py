@@ -96,8 +96,8 @@ def tradeoff(runs: Sequence[Evidence]) -> list[Chart]:
         for r in runs
         if r.leakage is not None and r.accuracy is not None
     ]
-    told = "; ".join(f"{p.name}: accuracy {p.accuracy:.3f}, leakage {p.leakage:.3f}" for p in points)
-    says = f"Leakage is the largest share of a blind guess's error that an attack took away. {told}."
+    listing = "; ".join(f"{p.name}: accuracy {p.accuracy:.3f}, leakage {p.leakage:.3f}" for p in points)
+    says = f"Leakage is the largest share of a blind guess's error that an attack took away. {listing}."
     return [scatter("Accuracy against leakage", points, says)] if points else []
 
 
@@ -123,11 +123,11 @@ def _merged(accounts: Sequence[EpsilonCurve]) -> list[Line]:
 
 def _agree(one: EpsilonCurve, other: EpsilonCurve) -> bool:
     """Whether two curves protect the same unit, end in the same round, and are equal wherever both are known."""
-    known, told = (dict(zip(curve.rounds, curve.epsilon, strict=True)) for curve in (one, other))
+    first, second = (dict(zip(curve.rounds, curve.epsilon, strict=True)) for curve in (one, other))
     return (
         one.unit == other.unit
         and one.rounds[-1] == other.rounds[-1]
-        and all(known[t] == told[t] for t in known.keys() & told.keys())
+        and all(first[t] == second[t] for t in first.keys() & second.keys())
     )
 
 

@@ -22,7 +22,7 @@ def verdict(run: Evidence) -> tuple[Tile, Tile, Tile]:
     return (
         Tile("How good is the model?", _accuracy(run), _learned(run)),
         Tile("What is guaranteed?", epsilon(run), _promised(run)),
-        Tile("What did attacks recover?", _found(run), _leaked(run)),
+        Tile("What did attacks recover?", _finding(run), _leaked(run)),
     )
 
 
@@ -95,7 +95,7 @@ def _places(run: Evidence, verdict: str) -> list[str]:
     return [WHERE[s] for s, one in best.items() if one is not None and one.record.verdict == verdict]
 
 
-def _found(run: Evidence) -> str:
+def _finding(run: Evidence) -> str:
     if not run.attacks:
         return "not attacked"
     if _places(run, "leaks"):

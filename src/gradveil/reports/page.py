@@ -50,10 +50,10 @@ def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
 
 def _sizes(run: Evidence) -> str:
     plan, examples = run.plan, run.data.examples
-    held = f"{min(plan.sizes)} to {plan.client_size}" if plan.client_sizes else str(plan.client_size)
+    sizes = f"{min(plan.sizes)} to {plan.client_size}" if plan.client_sizes else str(plan.client_size)
     steps = f"{plan.local_steps} local step{'s' if plan.local_steps > 1 else ''}"
     return (
-        f"{plan.clients} clients with {held} examples each, {plan.cohort} a round, {plan.rounds} rounds of {steps}; "
+        f"{plan.clients} clients with {sizes} examples each, {plan.cohort} a round, {plan.rounds} rounds of {steps}; "
         f"{examples.train} training and {examples.test} test examples"
     )
 
@@ -139,11 +139,11 @@ def comparison(runs: Sequence[Evidence]) -> dict[str, Any]:
 
 
 def _epsilon(run: Evidence) -> str:
-    held = run.guarantee
+    guarantee = run.guarantee
     return (
         epsilon(run)
-        if held is None or held.epsilon is None
-        else (f"{held.epsilon:.3g} (one {held.unit}, delta {held.delta:g})")
+        if guarantee is None or guarantee.epsilon is None
+        else (f"{guarantee.epsilon:.3g} (one {guarantee.unit}, delta {guarantee.delta:g})")
     )
 
 

@@ -16,10 +16,10 @@ SECONDS = 120
 
 def browser() -> str:
     """Return the browser that prints; BadInput if there is none."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
         raise BadInput(f"pdf: needs a browser that prints, and none of {', '.join(BROWSERS)} is installed")
-    return found
+    return program
 
 
 def print_page(page: Path, place: Path, owner_only: bool = False) -> Path:

@@ -128,8 +128,8 @@ def _enlarge(image: Array) -> _Cell:
 
 def _colour(image: Array) -> _Cell:
     """Return [h, w, 1 or 3] in colour, clamped to [0, 1], NaN as black."""
-    shown = np.rint(np.clip(np.nan_to_num(image, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
-    return Image.fromarray(np.repeat(shown, 3 // shown.shape[2], axis=2))
+    pixels = np.rint(np.clip(np.nan_to_num(image, nan=0.0), 0.0, 1.0) * 255).astype(np.uint8)
+    return Image.fromarray(np.repeat(pixels, 3 // pixels.shape[2], axis=2))
 
 
 def _write(text: str) -> _Cell:

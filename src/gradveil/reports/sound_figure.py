@@ -32,11 +32,11 @@ def figure_text(records: Sequence[SoundRecord]) -> str:
     """Return the figure as SVG with its numbers as text: a panel for each dataset that has at least one record."""
     filled = means(records)
     with mpl.rc_context(LOOK):
-        shown = _shown(filled)
-        down = -(-len(shown) // ACROSS)
+        datasets = _datasets(filled)
+        down = -(-len(datasets) // ACROSS)
         figure = Figure(figsize=(9.6, 0.8 + 2.6 * down), layout="constrained")
-        panels = [figure.add_subplot(down, min(ACROSS, len(shown)), i + 1) for i in range(len(shown))]
-        for axes, dataset in zip(panels, shown, strict=True):
+        panels = [figure.add_subplot(down, min(ACROSS, len(datasets)), i + 1) for i in range(len(datasets))]
+        for axes, dataset in zip(panels, datasets, strict=True):
             _panel(axes, dataset, filled)
         lines = {line.get_label(): line for axes in panels for line in axes.get_legend_handles_labels()[0]}
         figure.legend(handles=list(lines.values()), loc="outside lower center", ncols=3)
@@ -60,7 +60,7 @@ def described(records: Sequence[SoundRecord]) -> str:
     paper = [
         f"{TITLES[f.dataset]}, {f.method} as the paper prints it (unsound): {100 * f.accuracy:.1f} at {f.epsilon:g}"
         for f in PAPER_FIGURES
-        if f.dataset in _shown(filled)
+        if f.dataset in _datasets(filled)
     ]
     return "Test accuracy in percent at epsilon. " + "; ".join([*ours, *paper]) + "."
 
@@ -88,7 +88,7 @@ def _panel(axes: Axes, dataset: str, filled: dict[SoundSetting, SoundMean]) -> N
     axes.set_ylabel("test accuracy (%)")
 
 
-def _shown(filled: dict[SoundSetting, SoundMean]) -> list[str]:
+def _datasets(filled: dict[SoundSetting, SoundMean]) -> list[str]:
     return [dataset for dataset in DATASETS if any(_line(filled, dataset, *row) for row in ROWS)]
 
 

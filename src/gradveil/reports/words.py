@@ -66,23 +66,23 @@ def outcome(record: AttackRecord) -> str:
     return f"{sentence}: {BADGES[record.verdict][0]}"
 
 
-def membership(told: MembershipRecord) -> str:
+def membership(record: MembershipRecord) -> str:
     """Say in a clause how members were told from others."""
-    low, high = told.auc_ci
-    area = f"AUC {told.auc:.3f} ({low:.3f} to {high:.3f}; chance 0.5)"
+    low, high = record.auc_ci
+    area = f"AUC {record.auc:.3f} ({low:.3f} to {high:.3f}; chance 0.5)"
     return "; ".join(
-        [f"membership ({told.reads}), {told.members} members: {area}", *(_told(told, r) for r in told.rates)]
+        [f"membership ({record.reads}), {record.members} members: {area}", *(_rate(record, r) for r in record.rates)]
     )
 
 
-def _told(told: MembershipRecord, rate: RateRecord) -> str:
+def _rate(record: MembershipRecord, rate: RateRecord) -> str:
     """Say how many members were told at one rate of false alarms, and how many the guarantee allows."""
     at = f"at FPR {100 * rate.fpr:g} %"
     if rate.hits is None or rate.tpr_ci is None:
-        return f"{at} not known, since that takes {rate.needed} others and there were {told.calibration}"
+        return f"{at} not known, since that takes {rate.needed} others and there were {record.calibration}"
     allowed = "nothing bounds it" if rate.bound is None else f"at most {100 * rate.bound:.3g} % allowed"
     low, high = (100 * end for end in rate.tpr_ci)
-    return f"{at} {rate.hits} of {told.members} told ({low:.3g} to {high:.3g} %; {allowed})"
+    return f"{at} {rate.hits} of {record.members} told ({low:.3g} to {high:.3g} %; {allowed})"
 
 
 BADGES = {

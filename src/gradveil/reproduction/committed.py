@@ -56,8 +56,8 @@ class CommittedRecords:
 
     def stored(self, dataset: str, key: str) -> dict[str, Any] | None:
         """Return what is recorded of a job, if anything."""
-        found = self.all(dataset).get(key)
-        return None if found is None else found.record
+        entry = self.all(dataset).get(key)
+        return None if entry is None else entry.record
 
     def data_digest(self, dataset: str) -> str | None:
         """Return the digest of the data of the records, by which their keys are found where the data is missing."""

@@ -112,8 +112,8 @@ def _scores(stored: Stored) -> AttackScores:
     except (KeyError, TypeError) as error:
         raise BadInput(f"this is no record of an attack ({error})") from None
     of_ten, trials = tried[0]
-    held = {"victims": victims, "of_ten": of_ten, "trials": trials, "verdict": stored.get("verdict")}
-    scores: AttackScores = codec.decode(AttackScores, held)
+    fields = {"victims": victims, "of_ten": of_ten, "trials": trials, "verdict": stored.get("verdict")}
+    scores: AttackScores = codec.decode(AttackScores, fields)
     return scores
 
 

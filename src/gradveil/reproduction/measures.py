@@ -137,11 +137,11 @@ def median_rmse(records: Sequence[AttackScores]) -> Measurement:
 
 def verdict(records: Sequence[AttackScores]) -> Measurement:
     """Say what the attack found, by gain and identification: a leak of any seed, else whether all could have told."""
-    found = [record.verdict for record in records]
-    if None in found or not found:
+    verdicts = [record.verdict for record in records]
+    if None in verdicts or not verdicts:
         return Measurement(None)
     order = ("leaks", "too-few-victims", "nothing-found")
-    return Measurement(next(word for word in order if word in found), n=sum(len(r.victims) for r in records))
+    return Measurement(next(word for word in order if word in verdicts), n=sum(len(r.victims) for r in records))
 
 
 def resilient_by_the_papers_rule(records: Sequence[AttackScores]) -> Measurement:

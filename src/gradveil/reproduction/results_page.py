@@ -60,7 +60,7 @@ class Section:
 
 def results(sections: Sequence[Section], facts: dict[str, str], title: str = "Results") -> str:
     """Return the page of all tables, with the facts about them all and a summary first."""
-    tables = [part for section in sections for part in (f"## {_escaped(section.name)}", _shown(section))]
+    tables = [part for section in sections for part in (f"## {_escaped(section.name)}", _section(section))]
     differing = [
         _difference(section.name, cell)
         for section in sections
@@ -82,7 +82,7 @@ def results(sections: Sequence[Section], facts: dict[str, str], title: str = "Re
     return _page(parts)
 
 
-def _shown(section: Section) -> str:
+def _section(section: Section) -> str:
     """Return a table without columns in which we have nothing, or a sentence if that is all of them."""
     filled = {cell.cell.column for cell in section.cells if cell.measurement is not None}
     cells = [cell for cell in section.cells if cell.cell.column in filled]
@@ -99,7 +99,7 @@ def _summary(sections: Sequence[Section]) -> list[str]:
     tallies = [tally(name, cells) for name, cells in named]
     rows = [[t.name, t.comparable, t.agree, t.differ, t.left] for t in [*tallies, _total(tallies)] if t.comparable]
     heads = ["table", "can be compared", "agree", "differ", "left"]
-    said = verdicts([cell for name, cells in named if name == CLAIMS for cell in cells])
+    conclusions = verdicts([cell for name, cells in named if name == CLAIMS for cell in cells])
     left = [
         f"{data}: {n} training runs, {steps / 1e6:.3g} million client-steps a seed"
         for data, (n, steps) in steps_left(named).items()
@@ -109,7 +109,7 @@ def _summary(sections: Sequence[Section]) -> list[str]:
         "A cell can be compared if the paper prints a figure, says how it was obtained, and it is no timing of its own "
         "machine. Left are cells without a record at this size, or with too few repeats to judge.",
         _table(heads, rows),
-        *(_list(f"Conclusions of the paper: {word}", sentences) for word, sentences in said.items()),
+        *(_list(f"Conclusions of the paper: {word}", sentences) for word, sentences in conclusions.items()),
         _list("Cells that differ, by why they do:", (f"{n}: {cause}" for cause, n in causes(named))),
         _list("What is left to train:", left),
     ]

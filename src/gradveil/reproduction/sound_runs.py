@@ -77,22 +77,22 @@ class SoundDriver:
 
     def _drop_stale(self, setting: SoundSetting, plans: Sequence[Plan]) -> None:
         """Forget all runs of this cell if one had other settings: a mean over both would be of neither."""
-        held, digests = self.records.read(), {plan.seed: codec.digest(plan) for plan in plans}
-        of_it = [record for record in held if record.setting == setting]
+        rows, digests = self.records.read(), {plan.seed: codec.digest(plan) for plan in plans}
+        of_it = [record for record in rows if record.setting == setting]
         if any(digests.get(record.seed, record.plan_sha256) != record.plan_sha256 for record in of_it):
-            self.records.write(record for record in held if record.setting != setting)
+            self.records.write(record for record in rows if record.setting != setting)
 
     def _run(self, setting: SoundSetting, plan: Plan, dataset: Dataset) -> None:
         """Train a plan that has no record, and add its record."""
-        held = self.records.read()
+        rows = self.records.read()
         digest = codec.digest(plan)
-        if any(record.plan_sha256 == digest for record in held):
+        if any(record.plan_sha256 == digest for record in rows):
             return
         self.progress(
             f"{setting.dataset} {setting.method}: epsilon {setting.target_epsilon:g} against {setting.threat_model}, "
             f"seed {plan.seed}"
         )
-        self.records.write([*held, trained(setting, plan, dataset)])
+        self.records.write([*rows, trained(setting, plan, dataset)])
         drop_programs_if_many()
 
 

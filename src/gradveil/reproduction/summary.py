@@ -35,18 +35,18 @@ def can_be_compared(cell: Cell) -> bool:
 
 def tally(name: str, cells: Sequence[FilledCell]) -> Tally:
     """Count the cells of a table."""
-    found = Counter(f.agreement for f in cells)
+    counts = Counter(f.agreement for f in cells)
     comparable = sum(can_be_compared(f.cell) for f in cells)
-    return Tally(name, comparable, found[Agreement.AGREES], found[Agreement.DIFFERS])
+    return Tally(name, comparable, counts[Agreement.AGREES], counts[Agreement.DIFFERS])
 
 
 def verdicts(cells: Sequence[FilledCell]) -> dict[str, list[str]]:
     """Return the paper's conclusions by what we say of them, the clear ones first."""
-    said: dict[str, list[str]] = {HOLDS: [], FAILS: [], UNDECIDED: []}
+    by_verdict: dict[str, list[str]] = {HOLDS: [], FAILS: [], UNDECIDED: []}
     for filled in cells:
         word = None if filled.measurement is None else filled.measurement.value
-        said.setdefault(str(word or UNDECIDED), []).append(f"{filled.cell.row[0]}: {filled.cell.interpretation}")
-    return said
+        by_verdict.setdefault(str(word or UNDECIDED), []).append(f"{filled.cell.row[0]}: {filled.cell.interpretation}")
+    return by_verdict
 
 
 def causes(tables: Iterable[tuple[str, Sequence[FilledCell]]]) -> list[tuple[str, int]]:

@@ -94,13 +94,13 @@ class Budget:
         first, *others = (self._ledger(rounds, participations, kind) for kind in translator.worst_kinds(self._plan))
         return replace(first, others=tuple(other for other in others if other != first))
 
-    def _ledger(self, rounds: int, participations: int, held: tuple[int, float] | None = None) -> Ledger:
+    def _ledger(self, rounds: int, participations: int, size_and_rate: tuple[int, float] | None = None) -> Ledger:
         """Return the ledger of the clients that hold so many examples and draw at this rate; of all if they agree."""
         releases: list[Release] = []
         for t in (*range(rounds), *(t for t in self._repeated if t <= rounds)):
             plan = plan_at(self._plan, self._earlier, t)
             released = translator.releases(plan, t, self._layers, self.copies, self._answered, self._numbers)
-            releases += released if held is None else translator.of_client(plan, released, held)
+            releases += released if size_and_rate is None else translator.of_client(plan, released, size_and_rate)
         tuned, trials = self._plan.tuned, translator.releases_of_trials(self._plan, self._layers, self.copies)
         return Ledger(
             (*releases, *trials),

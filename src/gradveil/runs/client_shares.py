@@ -26,20 +26,22 @@ def numbers(words: Settings, dataset: Dataset, sizes: tuple[int, ...], batch: in
     """
     if words and dataset.owners is None:
         raise BadInput(f"{next(iter(words))}: is for clients that the data name; give client_column, or clients")
-    found: Settings = {}
-    if (said := words.get(RATES)) not in (None, "equal"):
-        found[RATES] = tuple(min(1.0, batch / size) for size in sizes)
-        if said != "batch":
+    settings: Settings = {}
+    if (choice := words.get(RATES)) not in (None, "equal"):
+        settings[RATES] = tuple(min(1.0, batch / size) for size in sizes)
+        if choice != "batch":
             common = batch / max(sizes)
-            found[RATES] = tuple(_by_name(RATES, said, dataset).get(name, common) for name in dataset.client_names)
-    if (said := words.get(WEIGHTS)) not in (None, "rows"):
-        found[WEIGHTS] = (1.0,) * len(sizes) if said == "equal" else _all(_by_name(WEIGHTS, said, dataset), dataset)
-    return found
+            settings[RATES] = tuple(_by_name(RATES, choice, dataset).get(name, common) for name in dataset.client_names)
+    if (choice := words.get(WEIGHTS)) not in (None, "rows"):
+        settings[WEIGHTS] = (
+            (1.0,) * len(sizes) if choice == "equal" else _all(_by_name(WEIGHTS, choice, dataset), dataset)
+        )
+    return settings
 
 
-def _by_name(option: str, said: Any, dataset: Dataset) -> dict[str, float]:
+def _by_name(option: str, choice: Any, dataset: Dataset) -> dict[str, float]:
     """Return numbers by client, of a mapping or of NAME=NUMBER,...; an unknown name is refused."""
-    pairs = said if isinstance(said, Mapping) else dict(_pair(option, part) for part in said.split(","))
+    pairs = choice if isinstance(choice, Mapping) else dict(_pair(option, part) for part in choice.split(","))
     for name in pairs:
         if name not in dataset.client_names:
             listed = ", ".join(dataset.client_names[:10]) + (", ..." if len(dataset.client_names) > 10 else "")

@@ -33,7 +33,7 @@ PAPER_CLIP, PAPER_SIGMA = PerLayer(4.0), 6.0
 class Preset:
     """One column of the paper's table of datasets: |D_i|, L, B, T; by default N = 1000, K = 100, C = 4, sigma = 6.
 
-    `clip` and `sigma` replace the paper's in a method that is asked for by name. found: where the numbers come from.
+    `clip` and `sigma` replace the paper's in a method that is asked for by name. origin: where the numbers come from.
     """
 
     client_size: int
@@ -50,4 +50,4 @@ class Preset:
     sampling: Sampling = field(default_factory=FixedPass)
     cohort_sampling: CohortSampling = CohortSampling.FIXED
     features: Features | None = None
-    found: str = "the paper; learning rates by docs/decisions/0003-learning-rates.md"
+    origin: str = "the paper; learning rates by docs/decisions/0003-learning-rates.md"

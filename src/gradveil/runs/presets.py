@@ -76,7 +76,7 @@ PRESETS: dict[str, Preset] = {
         partition=Iid(),
         sampling=Poisson(),
         rates=Rates(plain=1.0, server=1.0, example=0.7),
-        found="32 trials at epsilon 3 on held-out digits, docs/decisions/0003-learning-rates.md",
+        origin="32 trials at epsilon 3 on held-out digits, docs/decisions/0003-learning-rates.md",
     ),
 }
 
@@ -102,7 +102,7 @@ def preset_for(
         batch=max(1, size // 2),
         model=Cnn() if dataset.is_image and min(dataset.shape[:2]) >= 10 else Mlp(hidden=(64,)),
         rates=Rates(plain=0.3, server=0.3, example=0.3),
-        found="no data of yours: those of digits with a lower learning rate, sized by the data",
+        origin="no data of yours: those of digits with a lower learning rate, sized by the data",
     )
 
 
@@ -137,8 +137,8 @@ def _against(changes: dict[str, Any], target_epsilon: float | None) -> str:
 def _named(dataset: Dataset, changes: dict[str, Any]) -> dict[str, Any]:
     """Return who the clients are where the data or the nodes name them: settings that the user then cannot make."""
     if dataset.owners is None:
-        told = changes["client_sizes"]
-        return {"cohort": len(told), "batch": max(1, max(told) // 2)}
+        given_sizes = changes["client_sizes"]
+        return {"cohort": len(given_sizes), "batch": max(1, max(given_sizes) // 2)}
     refuse_one(dataset.client_names)
     sizes = tuple(np.bincount(dataset.owners, minlength=len(dataset.client_names)).tolist())
     most = max(sizes)

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradveil import codec
 from gradveil.data.dataset import Dataset
-from gradveil.engines.places import Places
+from gradveil.engines.local_sums import LocalSums
 from gradveil.engines.serial import Serial
 from gradveil.engines.vectorized import Execution, Vectorized
 from gradveil.errors import BadInput
@@ -98,7 +98,7 @@ class Run:
 def build_engine(plan: Plan, population: Population, options: Options) -> Engine:
     """Make the engine that the options name; a secure sum has but one."""
     if plan.secure_sum is not None:
-        return Places(plan, population)
+        return LocalSums(plan, population)
     if options.engine == "serial":
         return Serial(plan, population)
     return Vectorized(plan, population, options.execution)

@@ -25,7 +25,7 @@ SUM_THREATS = ("aggregate", "central", "central-visible")
 class Sums:
     """Settings of fed-sum for a dataset: all clients of so many examples, `steps` gradients after the preparation.
 
-    most: the largest epsilon of the sums over all clients that they are meant for. found: where the numbers come from.
+    most: the largest epsilon of the sums over all clients that they are meant for. origin: where the numbers come from.
     """
 
     model: SoftmaxRegression
@@ -33,7 +33,7 @@ class Sums:
     steps: int
     rate: float
     clip: float
-    found: str
+    origin: str
     features: Features | None = None
     most: float = math.inf
 
@@ -55,7 +55,7 @@ class Sums:
             sampling=Whole(),
             rates=Rates(plain=self.rate, server=self.rate, example=self.rate),
             features=self.features,
-            found=self.found,
+            origin=self.origin,
         )
 
 
@@ -81,7 +81,7 @@ _MNIST = Sums(
     rate=1500.0,
     clip=0.3,
     features=_scattered(200),
-    found="about 200 settings tried on 10,000 held-out training images of MNIST",
+    origin="about 200 settings tried on 10,000 held-out training images of MNIST",
 )
 _FASHION = Sums(
     model=PREPARED,
@@ -90,7 +90,7 @@ _FASHION = Sums(
     rate=2500.0,
     clip=0.3,
     features=_with_patches(PatchBlock(keep=4), LeafMap(k=800, power=0.4, objects=True)),
-    found="about 56 settings tried on 10,000 held-out training images of Fashion-MNIST",
+    origin="about 56 settings tried on 10,000 held-out training images of Fashion-MNIST",
 )
 _CIFAR = Sums(
     model=SoftmaxRegression(mean=NoisedMean(0.1)),
@@ -99,7 +99,7 @@ _CIFAR = Sums(
     rate=1500.0,
     clip=0.3,
     features=_with_patches(PatchBlock(), LeafMap(k=2000, power=0.4)),
-    found="about 45 settings tried on 10,000 held-out training images of CIFAR-10",
+    origin="about 45 settings tried on 10,000 held-out training images of CIFAR-10",
 )
 _LFW = Sums(
     model=SoftmaxRegression(mean=NoisedMean(0.2)),
@@ -108,7 +108,7 @@ _LFW = Sums(
     rate=60.0,
     clip=0.5,
     features=_with_patches(PatchBlock(), LeafMap(k=400, power=0.25)),
-    found="about 465 settings tried on 567 held-out training images of LFW",
+    origin="about 465 settings tried on 567 held-out training images of LFW",
 )
 _ADULT = Sums(
     model=SoftmaxRegression(mean=NoisedMean(0.18), bias=0.3),
@@ -116,7 +116,7 @@ _ADULT = Sums(
     steps=20,
     rate=100.0,
     clip=0.3,
-    found="48 settings tried on a held-out fifth of Adult's training rows, at epsilon 0.28 against the server",
+    origin="48 settings tried on a held-out fifth of Adult's training rows, at epsilon 0.28 against the server",
 )
 _CANCER = Sums(
     model=SoftmaxRegression(mean=NoisedMean(0.2), bias=0.5),
@@ -124,7 +124,7 @@ _CANCER = Sums(
     steps=10,
     rate=30.0,
     clip=0.3,
-    found="584 settings tried in four folds of Cancer's training rows, at epsilon 3 against the server",
+    origin="584 settings tried in four folds of Cancer's training rows, at epsilon 3 against the server",
 )
 SUMS: dict[str, tuple[Sums, ...]] = {
     "mnist": (
@@ -179,11 +179,11 @@ def sums_for(dataset: Dataset, epsilon: float | None = None, threat_model: str =
 def _others(dataset: Dataset) -> tuple[Sums, ...]:
     """Return settings for data that have none of their own: scattering for pictures, rows of tables as they are."""
     size = max(1, min(500, len(dataset.train) // 2))
-    common = Sums(model=PREPARED, client_size=size, steps=10, rate=100.0, clip=0.3, found=OTHER)
+    common = Sums(model=PREPARED, client_size=size, steps=10, rate=100.0, clip=0.3, origin=OTHER)
     if dataset.is_image and min(dataset.shape[:2]) >= _PICTURE:
         angles, why = _angles(dataset)
         features = Features(scattering=ScatteringBlock(angles=angles), map=RandomMap(k=400))
-        pictures = replace(common, features=features, found=f"{OTHER}; {why}")
+        pictures = replace(common, features=features, origin=f"{OTHER}; {why}")
         return tuple(replace(pictures, most=most, steps=steps, rate=rate) for most, steps, rate in _PICTURES)
     width = math.prod(dataset.shape)
     if dataset.target_range is not None:

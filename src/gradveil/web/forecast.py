@@ -18,7 +18,7 @@ from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.runs.estimate import RoundCost, measured
 from gradveil.runs.runner import Options
 from gradveil.web.own_data import OwnData
-from gradveil.web.run_form import planned, shown
+from gradveil.web.run_form import form_values, planned
 
 FEW_CLIENTS, FEW_STEPS = 8, 4
 """What is trained to measure the time of a round."""
@@ -35,7 +35,7 @@ def epsilon(form: Mapping[str, str], data: OwnData) -> dict[str, Any]:
     budget = Budget(replace(plan, max_epsilon=None), dataset, Population.of(plan, dataset).copies)
     busiest = plan.rounds if plan.cohort == plan.clients else expected_participations(plan)
     spent = GuaranteeRecord.of(budget.spent(plan.rounds, busiest))
-    return {"settings": shown(plan), "epsilon": spent.epsilon, "says": _says(spent, plan)}
+    return {"settings": form_values(plan), "epsilon": spent.epsilon, "says": _says(spent, plan)}
 
 
 def _small_enough(asked: tuple[Plan, Dataset]) -> tuple[Plan, Dataset]:

@@ -23,8 +23,8 @@ class OwnData:
         """Return the files that can be trained on, by their paths below the folder."""
         if self.root is None:
             return []
-        found = sorted(p for depth in ("*", "*/*") for p in self.root.glob(depth) if p.suffix.lower() in FILES)
-        names = [str(path.relative_to(self.root)) for path in found[:MOST_LISTED]]
+        paths = sorted(p for depth in ("*", "*/*") for p in self.root.glob(depth) if p.suffix.lower() in FILES)
+        names = [str(path.relative_to(self.root)) for path in paths[:MOST_LISTED]]
         return [name for name in names if name.isprintable()]
 
     def dataset(self, name: Any) -> Any:
@@ -35,10 +35,10 @@ class OwnData:
         """Return a path below the folder; any other is refused, and not told apart from one that does not exist."""
         if self.root is None:
             raise BadInput(f"{key} = {brief(name)}: {RULE}; `gradveil serve --data FOLDER` adds the files of a folder")
-        found = self._below(self.root.resolve(), name) if isinstance(name, str) and name.isprintable() else None
-        if found is None:
+        file = self._below(self.root.resolve(), name) if isinstance(name, str) and name.isprintable() else None
+        if file is None:
             raise BadInput(f"{key} = {brief(name)}: {RULE} and on files below the folder of `serve --data`")
-        return str(found)
+        return str(file)
 
     @staticmethod
     def _below(root: Path, name: str) -> Path | None:

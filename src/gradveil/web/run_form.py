@@ -98,7 +98,7 @@ def _changed(name: str) -> int:
         return 0
 
 
-def shown(plan: Plan) -> dict[str, str]:
+def form_values(plan: Plan) -> dict[str, str]:
     """Return the settings of a plan as the fields show them."""
     clip, noise = plan.method.clip, plan.method.noise
     bound = next((getattr(clip, name) for name in ("c", "radius", "high") if hasattr(clip, name)), None)

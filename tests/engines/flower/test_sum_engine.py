@@ -16,14 +16,14 @@ from gradveil.deployment.summing import Summing, epochs_of
 from gradveil.engines.contributions import RoundSum
 from gradveil.engines.flower import sum_wire
 from gradveil.engines.flower.flower_engine import Absent
-from gradveil.engines.places import Places
+from gradveil.engines.local_sums import LocalSums
 from gradveil.federation.engine import Population, TooFew
 
 
 def test_nodes_give_the_bits_of_one_machine(sums, tiny):
     here = sums()
     over_nodes = trained(SUMS, here.engine())
-    in_process = trained(SUMS, Places(SUMS, Population.of(SUMS, tiny())))
+    in_process = trained(SUMS, LocalSums(SUMS, Population.of(SUMS, tiny())))
     for a, b in zip(over_nodes, in_process, strict=True):
         assert (a == b).all()
     assert here.noted == [0, 1, 2, 3]

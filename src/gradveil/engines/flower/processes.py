@@ -216,8 +216,8 @@ def free_ports(count: int) -> tuple[int, ...]:
     They lie below the range from which Linux takes the ports of outgoing connections, so that no connection takes one
     before it is used; all are bound at once, so that none is chosen twice.
     """
-    with ExitStack() as held:
-        return tuple(_bound(held.enter_context(socket.socket())) for _ in range(count))
+    with ExitStack() as stack:
+        return tuple(_bound(stack.enter_context(socket.socket())) for _ in range(count))
 
 
 def _bound(probe: socket.socket) -> int:

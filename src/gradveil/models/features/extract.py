@@ -103,10 +103,10 @@ def _scattered(block: ScatteringBlock, x: Array) -> Array:
 def _patched(block: PatchBlock, filters: Any, x: Array) -> list[Array]:
     """Return unit rows [n, filters * keep^2] for the picture, and for the picture at half its size."""
     sizes = [x, jax.vmap(half)(x)] if block.half else [x]
-    found = partial(
+    respond = partial(
         responses, filters=filters, side=block.side, cells=block.cells, threshold=block.threshold, mirror=block.mirror
     )
-    return [compressed(jax.vmap(found)(pictures), block.keep) for pictures in sizes]
+    return [compressed(jax.vmap(respond)(pictures), block.keep) for pictures in sizes]
 
 
 def width(features: Features, shape: Shape) -> int:
@@ -135,13 +135,13 @@ def extract(features: Features, x: Host, progress: Progress = silent, constants:
 
 def _in_chunks(features: Features, constants: Constants, x: Host, progress: Progress) -> Host:
     """Go over all examples, chunk by chunk; the last chunk is filled with zeros."""
-    held = jax.tree.map(jnp.asarray, (constants.filters, constants.matrix))
+    arrays = jax.tree.map(jnp.asarray, (constants.filters, constants.matrix))
     columns = width(features, x.shape[1:]) if constants.matrix is not None else _raw_width(features, x.shape[1:])
     done = np.empty((len(x), columns), np.float32)
     for start in range(0, len(x), _CHUNK):
         chunk = x[start : start + _CHUNK]
         full = np.concatenate([chunk, np.zeros((_CHUNK - len(chunk), *x.shape[1:]), x.dtype)])
-        done[start : start + len(chunk)] = _chunk(features, *held, full)[: len(chunk)]
+        done[start : start + len(chunk)] = _chunk(features, *arrays, full)[: len(chunk)]
         progress(min(1.0, (start + _CHUNK) / len(x)))
     return done
 

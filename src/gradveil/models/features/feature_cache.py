@@ -83,11 +83,11 @@ def code_digest() -> str:
 
 def _kept(path: Path, names: tuple[str, ...], make: Callable[[], Arrays]) -> Arrays:
     """Return the arrays of a file; make and store them where it is missing or damaged."""
-    found = _read(path, names)
-    if found is None:
-        found = make()
-        _store(path, found)
-    return found
+    arrays = _read(path, names)
+    if arrays is None:
+        arrays = make()
+        _store(path, arrays)
+    return arrays
 
 
 def _read(path: Path, names: tuple[str, ...]) -> Arrays | None:

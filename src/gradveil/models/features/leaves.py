@@ -95,12 +95,12 @@ def _outlines(n: int, side: int, generator: np.random.Generator) -> Pixels:
     """Return the share of each pixel that lies inside the outline: float32 [n, side, side]."""
     fine = 2 * side
     points = np.indices((n, fine, fine), np.int32).reshape(3, -1)
-    found = np.zeros(n * fine * fine, bool)
+    mask = np.zeros(n * fine * fine, bool)
     for _ in range(4):
         centers = _CORNER + generator.random((2, n), np.float32) * _EXTENT
         radii = np.float32(0.1) + generator.random(n, np.float32) * np.float32(0.3)
         offsets = (points[1:] + np.float32(0.5)) / np.float32(fine) - centers[:, points[0]]
-        found |= _inside(offsets, _axes(radii, generator), generator.random(n, np.float32) < 0.4, points[0])
-    inside = found.reshape(n, fine, fine)
+        mask |= _inside(offsets, _axes(radii, generator), generator.random(n, np.float32) < 0.4, points[0])
+    inside = mask.reshape(n, fine, fine)
     shares: Pixels = (inside | inside[:, :, ::-1]).reshape(n, side, 2, side, 2).mean(axis=(2, 4), dtype=np.float32)
     return shares

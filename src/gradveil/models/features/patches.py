@@ -89,18 +89,18 @@ def responses(picture: Array, filters: Array, side: int, cells: int, threshold: 
     both = jnp.concatenate([filters, mirrored(filters, side, picture.shape[2])], axis=1) if mirror else filters
     cut = convolution.patches(_at_least(picture, side + cells - 1), side)
     rows, columns = cut.shape[:2]
-    found = jnp.maximum(normalized(cut.reshape(rows * columns, -1)) @ both - threshold, 0)
-    means = root(_cell_means(found.reshape(rows, columns, -1), cells))
+    activations = jnp.maximum(normalized(cut.reshape(rows * columns, -1)) @ both - threshold, 0)
+    means = root(_cell_means(activations.reshape(rows, columns, -1), cells))
     if not mirror:
         return means
     one, other = jnp.split(means, 2)
     return (one + other[:, :, ::-1]) / 2
 
 
-def _cell_means(found: Array, cells: int) -> Array:
+def _cell_means(activations: Array, cells: int) -> Array:
     """Average [rows, columns, K] over cells x cells blocks: [K, cells, cells]; a position may belong to two in part."""
-    down, across = (shares(side, cells) for side in found.shape[:2])
-    return jnp.einsum("ar,rck,bc->kab", down, found, across)
+    down, across = (shares(side, cells) for side in activations.shape[:2])
+    return jnp.einsum("ar,rck,bc->kab", down, activations, across)
 
 
 def shares(side: int, cells: int) -> Filters:

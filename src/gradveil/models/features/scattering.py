@@ -88,8 +88,8 @@ def _averages(side: int, scales: int, r: int) -> Matrix:
     [side / 2^J - 2, side / 2^r].
     """
     sigma = 0.8 * 2 ** (scales - 1)
-    places = np.arange(side) + side * np.array(list(_PERIODS))[:, None]
-    bell = np.exp(-(places**2) / (2 * sigma**2)).sum(axis=0) / (np.sqrt(2 * np.pi) * sigma)
+    offsets = np.arange(side) + side * np.array(list(_PERIODS))[:, None]
+    bell = np.exp(-(offsets**2) / (2 * sigma**2)).sum(axis=0) / (np.sqrt(2 * np.pi) * sigma)
     kernel = np.fft.ifft(np.fft.fft(bell)[_kept(side, r)]).real
     step = 2 ** (scales - r)
     sampled = np.arange(1, side // 2**scales - 1) * step

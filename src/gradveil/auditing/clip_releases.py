@@ -46,12 +46,12 @@ def slots_over_bound(spec: ClientSpec, task: RoundTask, statistics: Tree) -> Arr
     return jnp.zeros(1 if releases_count(spec, task) else 0)
 
 
-def noised_share(spec: ClientSpec, task: RoundTask, clip_state: Tree, places: Array) -> Array:
+def noised_share(spec: ClientSpec, task: RoundTask, clip_state: Tree, slots: Array) -> Array:
     """Return the noised share of units within C, less gamma, that the next C tells; zeros in the places of slots."""
     clip = spec.method(task).clip
     if isinstance(clip, Quantile) and releases_count(spec, task):
         return -jnp.log(clip_state / task.clip_state)[None] / clip.eta
-    return jnp.zeros_like(places)
+    return jnp.zeros_like(slots)
 
 
 def noise_of_slots(spec: ClientSpec, task: RoundTask, keys: Array, labels: Array, nobody: Array) -> tuple[Array, Array]:

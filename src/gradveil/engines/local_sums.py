@@ -17,7 +17,7 @@ from gradveil.federation.plan import Plan
 Array = np.ndarray[Any, Any]
 
 
-class Places:
+class LocalSums:
     """Adds up what the nodes of a plan would, each with its own clients and its own noise."""
 
     def __init__(self, plan: Plan, population: Population) -> None:
@@ -31,16 +31,16 @@ class Places:
 
     def train(self, task: RoundTask, cohort: Array) -> Reports:
         """Return the noised sum over all nodes, as the server of a network decodes it."""
-        held = self._population
-        one = RoundSum.of(self._plan, int(task.t), task.params, held.x.shape[1:])
+        population = self._population
+        one = RoundSum.of(self._plan, int(task.t), task.params, population.x.shape[1:])
         nodes = range(one.sums.nodes)
         total = ring.total(self._part(one, task, node) for node in nodes)
         return one.reports(self._plan, total, np.sort(cohort), len(nodes), {})
 
     def _part(self, one: RoundSum, task: RoundTask, node: int) -> Units:
-        plan, held, nodes = self._plan, self._population, one.sums.nodes
-        rows = held.rows(clients_of(node, nodes, np.arange(plan.clients)))
-        units = ring.encode(one.added(task.params, held.x[rows], held.y[rows]))
+        plan, population, nodes = self._plan, self._population, one.sums.nodes
+        rows = population.rows(clients_of(node, nodes, np.arange(plan.clients)))
+        units = ring.encode(one.added(task.params, population.x[rows], population.y[rows]))
         take = noise_bytes(plan, key_words(plan, task), node)
         noisy: Units = units + discrete_gaussian(one.deviation(nodes), one.size, take).astype(np.uint64)
         return noisy
