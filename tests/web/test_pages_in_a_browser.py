@@ -115,8 +115,7 @@ def fill(driver, name, content):
     if field.tag_name == "select":
         Select(field).select_by_visible_text(content)
     else:
-        field.clear()
-        field.send_keys(content)
+        field.send_keys(Keys.CONTROL + "a", Keys.BACKSPACE, content)  # clear() would leave the field in between
 
 
 def findings(driver, *impacts):
@@ -187,7 +186,6 @@ def test_runs_are_filtered_and_sorted_by_mouse_and_by_keyboard(driver, address):
     assert set(names()) == {name for name in everything if name != "non-private"}
     assert "of" in text(driver, "count")
     fill(driver, "words", "")
-    driver.find_element(By.ID, "words").send_keys(" ", Keys.BACKSPACE)
     fill(driver, "method", "non-private")
     assert names() == ["non-private"]
     fill(driver, "method", "any")
@@ -230,9 +228,7 @@ def test_the_form_shows_the_preset_and_says_what_the_plan_costs_as_one_types(dri
     until(driver, lambda d: "no finite epsilon" in text(d, "cost"))
     assert (value(driver, "sigma"), value(driver, "rounds")) == ("", "20")
     fill(driver, "method", "fed-cdp")
-    field = driver.find_element(By.ID, "rounds")
-    field.clear()
-    field.send_keys("1", Keys.BACKSPACE, Keys.TAB)
+    fill(driver, "rounds", Keys.TAB)
     until(driver, lambda d: value(d, "rounds") == "100")
     assert text(driver, "cost") == before
     fill(driver, "own", "table.csv")
