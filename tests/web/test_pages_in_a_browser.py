@@ -115,7 +115,8 @@ def fill(driver, name, content):
     if field.tag_name == "select":
         Select(field).select_by_visible_text(content)
     else:
-        field.send_keys(Keys.CONTROL + "a", Keys.BACKSPACE, content)  # clear() would leave the field in between
+        field.send_keys(Keys.CONTROL + "a")  # clear() would leave the field, which then gets its preset back
+        field.send_keys(Keys.BACKSPACE, content)
 
 
 def findings(driver, *impacts):
