@@ -53,12 +53,14 @@ async function forecast() {
   }
 }
 
-form.addEventListener("input", (event) => {
+function edited(event) {
   if (event.target.matches("[data-preset]")) mark(event.target);
   if (event.target.id === "name" || event.target.id === "attack") return;
   clearTimeout(timer);
   timer = setTimeout(forecast, 400);
-});
+}
+
+for (const event of ["input", "change"]) form.addEventListener(event, edited);
 form.addEventListener("focusout", (event) => {  // an emptied field gets its preset back
   if (event.target.matches("[data-preset]") && !event.target.value) { clearTimeout(timer); timer = setTimeout(forecast, 50); }
 });

@@ -56,7 +56,7 @@ if (body) {
     sort(key, before ? before === "ascending" : LARGEST_FIRST.includes(key));
   });
   find("order").addEventListener("change", () => sort(find("order").value, LARGEST_FIRST.includes(find("order").value)));
-  find("filter").addEventListener("input", filter);
+  for (const event of ["input", "change"]) find("filter").addEventListener(event, filter);
   find("filter").addEventListener("submit", (event) => event.preventDefault());
   find("compare").addEventListener("click", compare);
 }
