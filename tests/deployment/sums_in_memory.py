@@ -108,7 +108,7 @@ class Sums:
     def told(self, engine, cards, t=0, serial=0):
         """Give the order of each node of an attempt."""
         engine.serial = serial
-        return {card.name: engine.told(card.name, cards, self.task(t)) for card in cards}
+        return {card.name: engine.order_for(card.name, cards, self.task(t)) for card in cards}
 
     def spent(self, name):
         """Give the rounds that a node has charged, from disk, one entry an attempt."""

@@ -100,6 +100,15 @@ def test_nodes_of_different_size_train_what_one_machine_with_all_rows_does(every
     assert sent == {"north": {0}, "east": {1, 2}, "west": {3}}
 
 
+def test_the_noised_sums_of_a_small_client_are_within_its_limit(everyone, over_nodes):
+    """Sigma is 40, so that a client of 2 rows sends noise that the limit of one of 24 rows would not allow."""
+    settings = {"rounds": 3, "seed": 3, "noise_source": "seeded", "sigma": 40.0}
+    plan = replace(gradveil.plan(everyone, "fed-sum", **settings), client_names=everyone.client_names)
+    assert plan.preparation
+    engine, _ = over_nodes(plan)
+    assert trained(plan, engine).participations.tolist() == [3, 3, 3, 3]
+
+
 def test_the_limit_of_an_update_is_that_of_its_clients_own_size(everyone, planned, over_nodes):
     """A client of 2 rows divides by 0.25 and not by 3, so its noise is 12 times that of the largest."""
     plan = replace(planned, rounds=1)

@@ -220,7 +220,7 @@ def test_a_hostile_server_app_gets_refusals_or_random_numbers_from_real_nodes(fe
 
         def told(serial, **changes):
             engine.serial = serial
-            orders = {name: engine.told(name, cards, task) for name in names}
+            orders = {name: engine.order_for(name, cards, task) for name in names}
             return {name: changes.get(name, lambda order: order)(order) for name, order in orders.items()}
 
         strange = introduce("site-9", cards[0].run, cards[0].plan, cards[0].roster, generate_signer())[1]
@@ -240,8 +240,8 @@ def test_a_hostile_server_app_gets_refusals_or_random_numbers_from_real_nodes(fe
         other = replace(plan, learning_rate=1.0)
         refused = ask(
             told(0, **{"site-0": lambda o: replace(o, order=replace(o.order, plan=other))})
-            | {"site-1": engine.told("site-1", cards, task).order}
-            | {"site-2": replace(engine.told("site-2", cards, task), cards=cards[:2])}
+            | {"site-1": engine.order_for("site-1", cards, task).order}
+            | {"site-2": replace(engine.order_for("site-2", cards, task), cards=cards[:2])}
         )
         assert "introduced with" in refused["site-0"].reason
         assert "under masks only" in refused["site-1"].reason

@@ -344,7 +344,7 @@ def test_more_cards_than_the_plan_has_nodes_are_refused(tmp_path, signers, sums)
     engine = here.engine()
     engine.roster = replace(engine.roster, names=SITES[:3])
     cards = tuple(here.ask(name, engine.introduce(SITES[0], here.task())) for name in SITES)
-    order = engine.told("site-0", cards, here.task())
+    order = engine.order_for("site-0", cards, here.task())
     assert "4 are more than the plan's nodes = 3" in here.ask("site-0", replace(order, serial=0)).reason
     assert isinstance(here.ask("site-0", replace(order, serial=0, cards=cards[:3])), SumAnswer)
 

@@ -94,7 +94,7 @@ def test_predictions_of_a_file_are_numbers(run, files, capsys):
 
 def test_the_guarantee_needs_no_caveat_about_the_data_and_is_that_of_classes(files):
     """Squared errors are clipped example by example, so the same sigma releases the same."""
-    options = {"rounds": 3, "clients": 3, "sigma": 2.0}
+    options = {"rounds": 3, "clients": 3, "cohort": 3, "sigma": 2.0}  # who takes part is drawn in secret
     number = gradveil.plan(files / "costs.csv", schema=files / "schema.toml", **options)
     data = gradveil.dataset(files / "costs.csv", schema=read_schema(files / "schema.toml"))
     assert data.caveats == ()

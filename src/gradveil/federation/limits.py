@@ -55,7 +55,7 @@ def update_limit(plan: Plan, t: int, params: Any, clip_state: Any, size: int | N
     size: the examples of the client where clients hold different numbers, on which n and n' depend.
     """
     if (stage := plan.stage(t)) is not None:
-        return _prepared_limit(plan, t, stage.length(len(params[-1]) - 1))  # W has a row for the bias
+        return _prepared_limit(plan, t, stage.length(len(params[-1]) - 1), size)  # W has a row for the bias
     params = trained(plan.model, params)
     if plan.method.surface is Surface.SERVER or math.isinf(_largest_unit(plan, params, clip_state)):
         return math.inf
@@ -65,9 +65,12 @@ def update_limit(plan: Plan, t: int, params: Any, clip_state: Any, size: int | N
     return limit + plan.local_steps * _ROUNDING * (_norm(params) + limit)
 
 
-def _prepared_limit(plan: Plan, t: int, length: int) -> float:
-    """Return the limit for the noised mean of a preparation's vectors, each of norm 1 at most."""
-    noise = float(plan.sigmas()[t, 0]) / plan.batch / (math.sqrt(plan.honest) if plan.method.share else 1.0)
+def _prepared_limit(plan: Plan, t: int, length: int, size: int | None) -> float:
+    """Return the limit for the noised mean of a preparation's vectors, each of norm 1 at most.
+
+    size: the examples of the client where clients hold different numbers; the mean is over as many.
+    """
+    noise = float(plan.sigmas()[t, 0]) / (size or plan.batch) / (math.sqrt(plan.honest) if plan.method.share else 1.0)
     return (1 + noise * (math.sqrt(length) + math.sqrt(2 * math.log(1 / FAILURE)))) * (1 + SLACK)
 
 

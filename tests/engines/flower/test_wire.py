@@ -102,7 +102,7 @@ def test_nothing_but_the_order_and_the_answer_crosses_and_no_record_with_it(fede
     for _, message, reply in grid.crossed:
         assert set(message.content) == {"order", "params", "clip_state"}
         words = json.loads(message.content["order"]["json"])
-        assert set(words) == {"plan", "t", "clients", "node", "nodes", "shape", "classes", "columns", "key"}
+        assert set(words) == {"plan", "t", "clients", "node", "nodes", "shape", "classes", "columns", "key", "canaries"}
         assert words["key"] is None
         assert set(reply.content) == {"update", "statistics"}
         clients = len(words["clients"])

@@ -66,12 +66,12 @@ class SummingFlower:
         cards = tuple(self.cards[name] for name in sorted(self.cards))
         self.before(int(task.t), np.sort(cohort))
         self.serial += 1
-        told = {card.name: self.told(card.name, cards, task) for card in cards}
-        contents = {name: sum_wire.pack_request(order) for name, order in told.items()}
+        orders = {card.name: self.order_for(card.name, cards, task) for card in cards}
+        contents = {name: sum_wire.pack_request(order) for name, order in orders.items()}
         # One that fails spoils the sum, so nobody is waited for after it.
         posted = self.posting.exchange(contents, self.roster.deadline, f"{task.t}", lambda sofar, _: _any_fault(sofar))
-        units = self._collected(one, told, posted)
-        clients = np.concatenate([told[name].order.clients for name in sorted(told)])
+        units = self._collected(one, orders, posted)
+        clients = np.concatenate([orders[name].order.clients for name in sorted(orders)])
         return one.reports(self.plan, units, np.sort(clients), len(cards), {"nodes": self._remarks(posted)})
 
     def _connected(self) -> set[str]:
@@ -123,22 +123,22 @@ class SummingFlower:
                 self.faults[name] = read if isinstance(read, str) else "rejected: the card of another node or run"
         return cards
 
-    def _collected(self, one: RoundSum, told: Mapping[str, SumOrder], posted: Mapping[str, Posted]) -> Units:
+    def _collected(self, one: RoundSum, orders: Mapping[str, SumOrder], posted: Mapping[str, Posted]) -> Units:
         """Return the sum; TooFew if it was spoiled, after which there is a new roll-call."""
         read = {name: _read(p, sum_wire.unpack_answer) for name, p in posted.items()}
         answers = {name: answer for name, answer in read.items() if isinstance(answer, SumAnswer)}
         for name, answer in read.items():
             if isinstance(answer, Refusal | str):
                 self.faults[name] = answer if isinstance(answer, str) else f"refused: {answer.reason}"
-        nodes = len(told)
-        attempt = attempt_of(next(iter(told.values())), one.size)
-        records = sum(len(order.order.clients) for order in told.values()) * self.plan.client_size
+        nodes = len(orders)
+        attempt = attempt_of(next(iter(orders.values())), one.size)
+        records = sum(len(order.order.clients) for order in orders.values()) * self.plan.client_size
         try:
             return collected(attempt, answers, records, one.deviation(nodes) * math.sqrt(nodes))
         except Spoiled as spoiled:
             self.cards = {}
-            said = "; ".join(f"{name} {fault}" for name, fault in sorted(self.faults.items()))
-            raise TooFew(f"{spoiled}" + (f" ({said})" if said else "")) from None
+            faults = "; ".join(f"{name} {fault}" for name, fault in sorted(self.faults.items()))
+            raise TooFew(f"{spoiled}" + (f" ({faults})" if faults else "")) from None
 
     def _order(self, name: str, task: RoundTask) -> Order:
         index, nodes = self.roster.names.index(name), len(self.roster.names)
@@ -160,16 +160,16 @@ class SummingFlower:
         """Return what a node is asked in a roll-call."""
         return Introduce(run=self.run, about=sum_wire.without_weights(self._order(name, task)))
 
-    def told(self, name: str, cards: tuple[Introduction, ...], task: RoundTask) -> SumOrder:
+    def order_for(self, name: str, cards: tuple[Introduction, ...], task: RoundTask) -> SumOrder:
         """Return what a node is asked in an attempt."""
         order, within = self._order(name, task), self.roster.deadline
         return SumOrder(run=self.run, serial=self.serial, within=within, cards=cards, order=order)
 
     def _absence(self) -> str:
-        said = "; ".join(f"{name} {fault}" for name, fault in sorted(self.faults.items()))
+        faults = "; ".join(f"{name} {fault}" for name, fault in sorted(self.faults.items()))
         return (
             f"a sum needs {self.sums.fewest} of {self.sums.nodes} nodes, and {len(self.cards)} answered the roll-call"
-            + (f" ({said})" if said else "")
+            + (f" ({faults})" if faults else "")
             + "; restart with --resume when they are back"
         )
 
@@ -190,8 +190,8 @@ def _refuse_other_rosters(cards: Mapping[str, Introduction]) -> None:
     """End the run before anything is spent if nodes know different rosters: they would refuse each other."""
     rosters = {name: card.roster[:8] for name, card in cards.items()}
     if len(set(rosters.values())) > 1:
-        said = ", ".join(f"{name} {digits}..." for name, digits in sorted(rosters.items()))
-        raise Absent(f"roster: the nodes have pinned different ones ({said}); all must compare and pin the same")
+        pinned = ", ".join(f"{name} {digits}..." for name, digits in sorted(rosters.items()))
+        raise Absent(f"roster: the nodes have pinned different ones ({pinned}); all must compare and pin the same")
 
 
 def _any_fault(posted: Mapping[str, Posted]) -> bool:
