@@ -18,6 +18,12 @@ COMPILED = Path(os.environ.get("GRADVEIL_CACHE") or user_cache_dir("gradveil")) 
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(COMPILED))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
+WATCHED = "GRADVEIL_TESTS_WATCHED"
+if "--every-module" in sys.argv:
+    os.environ[WATCHED] = "1"  # workers are started with this environment, and not with these arguments
+if os.environ.get(WATCHED):
+    every_module.watch()  # here: conftests of folders, which are imported next, import the package
+
 LOWERINGS, PROGRAMS, ROOM = 600 << 20, 1000 << 20, 150 << 20
 """Bytes beyond which lowered modules are let go between tests, beyond which compiled programs are too, and by how many
 more a worker may grow before the next time: not all memory comes back, and each time costs a third of a second."""
@@ -165,12 +171,6 @@ def give_back():
 def pytest_addoption(parser):
     """Add what `make quick` asks for."""
     parser.addoption("--every-module", action="store_true", help="fail unless every module of gradveil is run")
-
-
-def pytest_configure(config):
-    """Begin to watch which modules are run, before any is imported, if somebody wants to know."""
-    if config.getoption("--every-module"):
-        every_module.watch()
 
 
 def told(config):
