@@ -19,6 +19,23 @@ from gradveil.web.run_processes import Runs
 HOST = "127.0.0.1:8765"
 
 
+@pytest.fixture(scope="module")
+def driver():
+    """A real browser, which keeps what its console says."""
+    from selenium import webdriver  # here: only tests of the suite of browsers need it
+    from selenium.webdriver.chrome.service import Service
+
+    place = shutil.which("chromedriver")
+    assert place, "Debian's chromium-driver is needed"
+    options = webdriver.ChromeOptions()
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=Service(place))
+    yield made
+    made.quit()
+
+
 @pytest.fixture(scope="session")
 def trained(attacked_runs, tmp_path_factory):
     """A folder with two runs, which tests may change as long as they put it back."""

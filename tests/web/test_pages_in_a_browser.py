@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -10,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -26,19 +23,6 @@ SMALL = {
     "dataset": "digits", "clients": "6", "cohort": "6", "client-size": "60", "batch": "10", "local-steps": "3",
     "rounds": "3",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def driver():
-    place = shutil.which("chromedriver")
-    assert place, "Debian's chromium-driver is needed"
-    options = webdriver.ChromeOptions()
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = webdriver.Chrome(options=options, service=Service(place))
-    yield made
-    made.quit()
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from tools.site import epsilon_table, leak_frames
@@ -15,19 +13,6 @@ from gradveil.accounting.tight import gaussian_epsilon
 
 pytestmark = pytest.mark.browser
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-@pytest.fixture(scope="module")
-def driver():
-    place = shutil.which("chromedriver")
-    assert place, "Debian's chromium-driver is needed"
-    options = webdriver.ChromeOptions()
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = webdriver.Chrome(options=options, service=Service(place))
-    yield made
-    made.quit()
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from gradveil.cli import federate_clients
+from gradveil.cli import federate_clients, federate_policy
 from gradveil.cli.federate_clients import Canaries, Client, ClientColumn, ClientLists, PlanSchema
+from gradveil.cli.federate_policy import listed
 from gradveil.cli.options import THREATS, AsJson, DataDir
 from gradveil.errors import BadInput
 
 app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True)
 Opt = typer.Option
 OWNER_ONLY = 0o077
-app.command()(federate_clients.clients)
 Show = Annotated[bool, Opt("--show", help="Print Flower's commands, for systemd or the like, and start nothing.")]
 
 
@@ -59,7 +59,7 @@ def keys(
     """Create a CA, the server's certificate and the roster of the nodes' public keys."""
     from gradveil.cli import federate_keys
 
-    federate_keys.make_credentials(folder, _listed("hosts", hosts), _listed("nodes", nodes), as_json)
+    federate_keys.make_credentials(folder, listed("hosts", hosts), listed("nodes", nodes), as_json)
 
 
 @app.command()
@@ -73,54 +73,11 @@ def roster(
     """Show the fingerprint of a roster, which all nodes and the server compare by telephone."""
     from gradveil.cli import federate_keys
 
-    federate_keys.show_roster(file, _listed("nodes", nodes) if nodes else (), as_json)
+    federate_keys.show_roster(file, listed("nodes", nodes) if nodes else (), as_json)
 
 
-@app.command()
-def policy(
-    out: Annotated[Path | None, Opt(help="New file to write.", show_default="printed")] = None,
-    methods: Annotated[
-        str, Opt(help="Methods allowed, comma-separated names from `gradveil list methods`.")
-    ] = "fed-cdp,fed-sdp-client",
-    minimum_sigma: Annotated[float, Opt(help="Least noise: standard deviation divided by the clipping bound.")] = 1.0,
-    maximum_rounds: Annotated[int, Opt(help="Most rounds that this node takes part in, over all plans.")] = 100,
-    maximum_epsilon: Annotated[
-        float, Opt(help="Privacy budget: most epsilon against the server, over all plans.")
-    ] = 8.0,
-    maximum_delta: Annotated[float, Opt(help="Most delta, over all plans.")] = 1e-4,
-    roster: Annotated[
-        Path | None,
-        Opt(
-            help="Roster that all nodes compared: secure sums over its nodes are counted against `aggregate`.",
-            show_default="none",
-        ),
-    ] = None,
-    tolerated: Annotated[int, Opt(help="Colluding nodes that a secure sum must bear.")] = 1,
-    minimum_nodes: Annotated[
-        int | None, Opt(help="Fewest nodes of a secure sum.", show_default="two thirds of the roster")
-    ] = None,
-    maximum_alone_epsilon: Annotated[
-        float | None, Opt(help="Most epsilon if all other nodes collude, over all plans.", show_default="none")
-    ] = None,
-    audit_canaries: Annotated[int, Opt(help="Records here that may give their places to an audit's canaries.")] = 0,
-) -> None:
-    """Write a strict policy for a node: what a server may do with its data."""
-    from gradveil.cli.federate_keys import write_policy
-    from gradveil.deployment.policy import STRICT
-
-    rules = replace(
-        STRICT,
-        methods=_listed("methods", methods),
-        minimum_sigma=minimum_sigma,
-        maximum_rounds=maximum_rounds,
-        maximum_epsilon=maximum_epsilon,
-        maximum_delta=maximum_delta,
-        tolerated=tolerated,
-        minimum_nodes=minimum_nodes,
-        maximum_alone_epsilon=maximum_alone_epsilon,
-        audit_canaries=audit_canaries,
-    )
-    write_policy(rules, roster, out)
+app.command()(federate_policy.policy)
+app.command()(federate_clients.clients)
 
 
 @app.command()
@@ -174,10 +131,10 @@ def server(
             if _is_given(context, name):
                 raise BadInput(f"{name}: --resume continues with those of {str(folder)!r}; leave it out")
         changed = {name: value for name, value in changes.items() if _is_given(context, name)}
-        federate_steps.resume(folder, plan_file, _listed("nodes", nodes) if nodes else None, changed)
+        federate_steps.resume(folder, plan_file, listed("nodes", nodes) if nodes else None, changed)
     else:
-        federation = conductor.Federation(nodes=_listed("nodes", nodes), **changes)  # type: ignore[arg-type]
-        lists = _listed("clients", clients) if clients else ()
+        federation = conductor.Federation(nodes=listed("nodes", nodes), **changes)  # type: ignore[arg-type]
+        lists = listed("clients", clients) if clients else ()
         plan, holders = federate_steps.plan_of(plan_file, data_dir, federation.nodes, lists, schema)
         federation = replace(federation, holders=holders, canaries=canaries)
         conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir, **plan.loading), folder, federation)
@@ -296,11 +253,3 @@ def demo(
     federate_steps.run_folder(folder, None, resume=False)
     conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, federation)
     federate_steps.demonstrate(plan, federate_demo.policy_of(plan), federation, folder, as_json)
-
-
-def _listed(name: str, text: str) -> tuple[str, ...]:
-    """Read names separated by commas."""
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not names:
-        raise BadInput(f"{name}: at least one name is needed")
-    return names
