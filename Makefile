@@ -96,6 +96,7 @@ schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
 results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
 	$(BIN)/gradveil table all --scale desk
 	cp runs/tables/desk/results.md docs/results.md
+	$(BIN)/python -m tools.audit_table replay,mechanism 60000
 
 full-size: setup  ## docs/full-size.md: every table at the paper's size, from the committed records
 	$(BIN)/gradveil table all --docs docs
@@ -108,7 +109,7 @@ $(PEERS)/.ready: benchmarks/peers-requirements.txt
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers-requirements.txt
 	@touch $@
 
-bench: setup $(PEERS)/.ready  ## speed of local steps and of an attack, beside Opacus, PyTorch and the matrix products alone
+bench: setup $(PEERS)/.ready  ## speed of local steps and of attacks, beside Opacus, PyTorch and the matrix products alone
 	$(BIN)/gradveil bench --peers
 
 audit-peers: $(PEERS)/.ready  ## audit jax_privacy, Opacus and Flower through examples/: sound parts consistent, public bugs refuted

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,38 @@ def test_the_mechanism_level_reaches_nine_tenths_of_the_true_mu_where_batches_ar
     stage = staged(gradveil.plan("digits", method, model=Mlp(hidden=(4,)), **sizes), digits, 8)
     scores = simulate(Replayer(stage, 3, 0.5), Neighbors((LOUD,) * 2), "update", MechanismEffort(releases=60_000), 3)
     assert 0.9 / z < mu_told((scores["known"],), 0.95) <= 1 / z
+
+
+LOUD_PLAN = """
+dataset = "digits"
+clients = 1
+cohort = 1
+client_size = 4
+batch = 4
+rounds = 1
+local_steps = 1
+[sampling]
+kind = "Whole"
+[model]
+kind = "Mlp"
+hidden = [4]
+[method]
+name = "loud"
+surface = "example"
+draw = "sum"
+clip = {kind = "Flat", c = 1.0}
+sensitivity = {kind = "ClipBound"}
+noise = {kind = "Constant", sigma = 1.0}
+"""
+
+
+@pytest.mark.slow
+def test_the_command_says_nine_tenths_of_the_true_mu_at_its_usual_effort(tmp_path, capsys):
+    (tmp_path / "loud.toml").write_text(LOUD_PLAN)
+    assert main(["audit", str(tmp_path / "loud.toml"), "--level", "mechanism", "--json"]) == 0
+    rows = {row["threat_model"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    (shown,) = re.findall(r"mu >= (\S+) of Gaussian noise", rows["type2-known"]["why"])
+    assert 0.9 < float(shown) <= 1.0
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ from gradveil.methods import (
     NON_PRIVATE,
     QUANTILE,
 )
+from gradveil.models.networks import Mlp
 from gradveil.privacy.adaptive import AdaClip, Quantile
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.draw import Draw
@@ -409,6 +410,32 @@ def replayed(plan, tap, lots=None):
         shown = {EXAMPLE: rows[: 1 if tap.single else plan.batch]}.get(tap.surface, rows)
         lots = [shown]
     return _replayed(plan, tap, tuple(tuple(map(int, lot)) for lot in lots))
+
+
+def by_smooth_steps(params, x, y, sharpness):
+    """The update of STEPS steps of plain SGD through x -> relu(x V) W with a smooth ReLU, as a gradient."""
+
+    def loss(v, w, x, y):
+        hidden = jnp.log1p(jnp.exp(sharpness * (x.reshape(len(x), -1) @ v))) / sharpness
+        logits = hidden @ w
+        return jnp.mean(jnp.log(jnp.sum(jnp.exp(logits), axis=1)) - logits[jnp.arange(len(y)), y])
+
+    at = params
+    for i in range(STEPS):
+        lot = slice(i * BATCH, (i + 1) * BATCH)
+        at = [p - PLAN.learning_rate * g for p, g in zip(at, jax.grad(loss, (0, 1))(*at, x[lot], y[lot]), strict=True)]
+    return [(p - q) / (PLAN.learning_rate * STEPS) for p, q in zip(params, at, strict=True)]
+
+
+def test_a_softened_replay_takes_the_steps_through_the_smooth_network():
+    plan = plan_of(NON_PRIVATE, model=Mlp((6,)))
+    state, replay = start(plan), Replay.of(plan, SENT)
+    x, y = examples(population(plan).shards[CLIENT][: STEPS * BATCH])
+    smooth = replay.softened()((jnp.float32(5.0), *state.params), state.clip_state, x, y)
+    close(smooth, by_smooth_steps(state.params, x, y, 5.0), rtol=1e-4)
+    plain = replay(state.params, state.clip_state, x, y)
+    assert np.abs(flat(smooth) - flat(plain)).max() > 1e-2
+    close(replay.softened()((jnp.float32(1e7), *state.params), state.clip_state, x, y), plain, rtol=1e-4)
 
 
 @pytest.mark.slow

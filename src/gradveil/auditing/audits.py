@@ -14,12 +14,12 @@ from gradveil.auditing.encodings import MovedOthers, moved_others, of_encoding
 from gradveil.auditing.judging import row_of
 from gradveil.auditing.mechanism_level import MechanismEffort, simulate
 from gradveil.auditing.neighbors import LOUD, Neighbors
-from gradveil.auditing.one_run_levels import black_box, one_run
+from gradveil.auditing.one_run_levels import black_box, in_every_release, one_run
 from gradveil.auditing.probe import Probe, staged
 from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
 from gradveil.auditing.replayer import Replayer
 from gradveil.auditing.subject import LOUD_DELTA, EpsilonClaim, Subject
-from gradveil.auditing.telling import Scores, told_apart
+from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.surface import Surface
@@ -165,7 +165,7 @@ def _mechanism_rows(
     """Return the row of a claim, and one at a larger delta if it is refuted there."""
     own = scores["known" if claim.threat_model == "type2-known" else "secret"]
     statistics, runs = (own, scores["energy"]), len(own.present)
-    why = f"{runs} simulated runs with the unit and {runs} without"
+    why = f"{runs} simulated runs with the unit and {runs} without{_gaussian(subject, statistics, each)}"
     bounds = told_apart(statistics, claim.delta, each)
     rows = [row_of(claim, "mechanism", bounds.bound, bounds.ceiling, confidence, why, spent)]
     if claim.epsilon is not None:
@@ -174,6 +174,13 @@ def _mechanism_rows(
         row = row_of(loud, "mechanism", bounds.bound, bounds.ceiling, confidence, why, 0.0)
         rows += [row] if row.verdict == "refuted" else []
     return rows
+
+
+def _gaussian(subject: Subject, statistics: tuple[Scores, ...], each: float) -> str:
+    """Say how large the mu of all rounds is at least, where nothing but noise is drawn, so that there is one."""
+    if not in_every_release(subject.plan):
+        return ""
+    return f", which show mu >= {mu_told(statistics, each):.4f} of Gaussian noise"
 
 
 def _with_gradients(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:

@@ -15,6 +15,7 @@ from gradveil.auditing.measured import Measured
 from gradveil.auditing.replay_level import RoundFinding
 from gradveil.data.sampling import CohortSampling, FixedPass, Poisson, Whole, WithReplacement
 from gradveil.federation.plan import Plan
+from gradveil.privacy.adaptive import Quantile
 from gradveil.surface import Surface
 
 VIEWS = {
@@ -97,13 +98,16 @@ def _finding_of(plan: Plan, findings: Sequence[RoundFinding], t: int) -> list[Ro
 
 
 def _round(plan: Plan, findings: list[RoundFinding], t: int, sees: str, by_client: bool) -> tuple[Step, ...]:
-    """Return round t as steps, with the largest mu of its findings scaled to its own sigmas."""
-    sigmas = plan.sigmas()
+    """Return round t as steps, with the largest mu of its findings scaled to its own sigmas.
+
+    Noise of a count does not follow sigma: where one is released, mu is not scaled up.
+    """
+    sigmas, most = plan.sigmas(), 1.0 if isinstance(plan.method.clip, Quantile) else math.inf
     best: tuple[Step, ...] = ()
     for f in findings:
-        factor = [float(sigmas[f.t, i] / sigmas[t, i]) if sigmas[t, i] else 1.0 for i in range(plan.local_steps)]
+        ratios = [float(sigmas[f.t, i] / sigmas[t, i]) if sigmas[t, i] else 1.0 for i in range(plan.local_steps)]
         reused = math.sqrt(1 - min(f.reused, 0.999) ** 2)
-        made = _steps(plan, f, sees, by_client, [x / reused for x in factor])
+        made = _steps(plan, f, sees, by_client, [min(x, most) / reused for x in ratios])
         best = max(best, made, key=_cost)
     return best
 

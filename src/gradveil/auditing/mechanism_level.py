@@ -107,7 +107,7 @@ def _run(
         cohort = of_cohort(spec, now, x[None], jnp.asarray(gone)[None], labels, nobody, sees == "model")
         seen = cohort.update[0]
         if sees == "model":
-            seen = of_model(spec, now, jax.tree.map(lambda a: a[0], cohort.victim), cohort.others)
+            seen = of_model(spec, now, jax.tree.map(lambda a: a[0], cohort.victim), cohort.others, gone)
         return total + _scored(seen, _inclusions(stage.plan, spec, now, whole), weighing), None
 
     total, _ = jax.lax.scan(round_of, jnp.zeros(3), (jnp.arange(len(sigmas)), sigmas))

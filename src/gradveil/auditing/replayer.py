@@ -20,7 +20,11 @@ from gradveil.federation.server import State
 from gradveil.keys import Keys
 from gradveil.models.gradients import trained
 from gradveil.privacy.draw import Draw
+from gradveil.surface import Surface
 from gradveil.tree import Tree
+
+NOISED = {Surface.EXAMPLE: "steps", Surface.UPDATE: "update", Surface.SERVER: "model"}
+"""The view that shows the noise of a surface release by release."""
 
 
 class Views(NamedTuple):
@@ -117,10 +121,16 @@ class Replayer:
         return width
 
     def noise(self, moment: ReplayedRound, task: RoundTask) -> Host:
-        """Return the noise of the local steps of a client that holds nothing, [L, d]."""
+        """Return the noise while a client holds nothing: of its local steps [L, d], its update or the model [1, d].
+
+        Of the parameters alone, in units that make it equally large everywhere, so that it can be compared.
+        """
         nobody, gone = np.stack([self.stage.nobody()] * 2), np.array([NOBODY, CLIENT])
-        noise: Host = self._look(task, nobody, gone).steps[1] - self._look(task, nobody, gone, silent=True).steps[1]
-        return noise
+        loud, still = (self._look(task, nobody, gone, silent=silent) for silent in (False, True))
+        view = NOISED[self.stage.plan.method.surface]
+        noise = np.atleast_2d(getattr(loud, view)[1] - getattr(still, view)[1])
+        size = noise.shape[1] - self._look.numbers_beside(task)
+        return noise[:, :size] / self._width(moment, size)
 
     def searched(self, moment: ReplayedRound, whole: bool, climbs: int) -> Neighbors:
         """Return the pair that differs most: the best first guess, changed as long as that helps.
@@ -144,7 +154,8 @@ class Replayer:
 
     def _merit(self, moment: ReplayedRound, pair: Neighbors, whole: bool) -> tuple[bool, float]:
         views = self.measured(moment, pair)
-        view = views.update if whole else views.steps
+        surface = self.stage.plan.method.surface
+        view: Measured = views.update if whole and surface is Surface.EXAMPLE else getattr(views, NOISED[surface])
         return view.follows_data, view.larger / max(view.smaller, 1e-30) if view.follows_data else view.mu
 
     def _trained(self, params: Tree) -> Tree:

@@ -1,8 +1,7 @@
 """What each adversary sees of one client in one round, as one vector: the real client and server, with given keys.
 
-Three views: every local step's release, the client's update, and the model. Where examples are noised, what a clip
-releases beside them is part of it: the slots of `Slack` in steps and updates, the noised count of `Quantile` in the
-model.
+Three views: every local step's release, the client's update, and the model. What a clip releases beside units is part
+of it: the slots of `Slack` in what is noised with them, the noised count of `Quantile` in the model.
 """
 
 from collections.abc import Callable
@@ -15,15 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gradveil import tree
-from gradveil.auditing.absence import NOBODY, Without
-from gradveil.auditing.clip_releases import (
-    noise_of_count,
-    noise_of_slots,
-    noised_share,
-    releases_count,
-    releases_slots,
-    slots_over_bound,
-)
+from gradveil.auditing.absence import CLIENT, NOBODY, Without
+from gradveil.auditing.clip_releases import beside_model, beside_update, noise_beside, numbers_beside
 from gradveil.auditing.probe import AuditStage, Host
 from gradveil.federation import client, server
 from gradveil.federation.client import ClientData
@@ -32,6 +24,7 @@ from gradveil.federation.plan import Plan
 from gradveil.models.gradients import trained
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.method import split_static
+from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
 VICTIM = 0
@@ -83,9 +76,17 @@ def of_cohort(
 def _of_client(spec: ClientSpec, task: RoundTask, data: ClientData, gone: Array) -> tuple[Array, Array, Report]:
     """Return a client's steps, its update, and its report; gone: as in `Without`."""
     thinned = replace(spec, sampling=Without(spec.sampling, gone))
-    report = client.train(thinned, task, data)
-    update = jnp.concatenate([flat(report.update), slots_over_bound(spec, task, report.statistics)])
+    report = client.train(thinned, task, data, _there(spec, gone, Surface.UPDATE))
+    update = jnp.concatenate([flat(report.update), beside_update(spec, task, report.statistics)])
     return update[None] if spec.stage is not None or spec.steps == 1 else _steps(thinned, task, data), update, report
+
+
+def _there(spec: ClientSpec, gone: Array, surface: Surface) -> Array:
+    """Return 0 for a client that is gone where the method noises at this surface; else 1.
+
+    So neighbors differ there. An update of zeros is another thing: it fills slots and is counted.
+    """
+    return jnp.where((gone == CLIENT) & (spec.static.surface is surface), 0.0, 1.0)
 
 
 def _steps(spec: ClientSpec, task: RoundTask, data: ClientData) -> Array:
@@ -95,26 +96,26 @@ def _steps(spec: ClientSpec, task: RoundTask, data: ClientData) -> Array:
         after = client.step(spec, task, data, before, index)
         pair = (trained(spec.model, p.params) for p in (after, before))
         own = jax.tree.map(jnp.subtract, after.statistics, before.statistics)
-        return after, jnp.concatenate([flat(tree.subtract(*pair)), slots_over_bound(spec, task, own)])
+        return after, jnp.concatenate([flat(tree.subtract(*pair)), beside_update(spec, task, own)])
 
     return jax.lax.scan(move, client.begin(spec, task), jnp.arange(spec.steps))[1]
 
 
-def of_model(spec: ClientSpec, task: RoundTask, report: Report, others: Report) -> Array:
-    """Return how far the round moves the model, [d]."""
+def of_model(spec: ClientSpec, task: RoundTask, report: Report, others: Report, gone: Array) -> Array:
+    """Return how far the round moves the model, [d]; gone: who is gone of the victim."""
     cohort = jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), report, others)
-    after, clip_state, _ = server.aggregate(spec, task, cohort.update, cohort.statistics, cohort.metrics)
+    mask = jnp.ones(spec.cohort).at[0].set(_there(spec, gone, Surface.SERVER))
+    after, clip_state, _ = server.aggregate(spec, task, cohort.update, cohort.statistics, cohort.metrics, mask)
     if spec.stage is not None:
         return flat(after)
     moved = flat(tree.subtract(trained(spec.model, after), trained(spec.model, task.params)))
-    slots = slots_over_bound(spec, task, report.statistics)
-    return jnp.concatenate([moved, noised_share(spec, task, clip_state, slots)])
+    return jnp.concatenate([moved, beside_model(spec, task, clip_state, cohort.update, mask)])
 
 
 def look(spec: ClientSpec, task: RoundTask, worlds: Array, gone: Array, labels: Array, nobody: Array) -> Seen:
     """Return what is seen of the victim in each world [W, size, d], with the same keys in all; gone: of each, [W]."""
     cohort = of_cohort(spec, task, worlds, gone, labels, nobody)
-    model: Array = jax.lax.map(lambda report: of_model(spec, task, report, cohort.others), cohort.victim)
+    model: Array = jax.lax.map(lambda one: of_model(spec, task, one[0], cohort.others, one[1]), (cohort.victim, gone))
     return Seen(cohort.steps, cohort.update, model)
 
 
@@ -142,8 +143,7 @@ def batches(spec: ClientSpec, task: RoundTask, keys: Array) -> tuple[Array, Arra
 PARTS: dict[str, Callable[..., Any]] = {
     "look": look,
     "draw": batches,
-    "slots": noise_of_slots,
-    "count": noise_of_count,
+    "beside": noise_beside,
 }
 """What is compiled for a kind of round."""
 
@@ -175,18 +175,16 @@ class Looker:
         """Draw the victim's batches of a round with each of the keys [n]; on the host."""
         return Drawn(*map(np.asarray, self._program(task, "draw")(task, keys)))
 
+    def numbers_beside(self, task: RoundTask) -> int:
+        """Count the numbers that a round releases beside units."""
+        return numbers_beside(ClientSpec.of(self._stage.plan, int(task.t)), task)
+
     def more_noise(self, task: RoundTask, keys: Array) -> Seen | None:
-        """Draw the noise of what is released beside gradients, rows [., k] for each view; None where nothing is."""
-        spec = ClientSpec.of(self._stage.plan, int(task.t))
-        if releases_slots(spec, task):
-            steps, update = (
-                np.asarray(x, np.float64) for x in self._program(task, "slots")(task, keys, self._labels, self._nobody)
-            )
-            return Seen(steps.reshape(-1, steps.shape[-1]), update, np.zeros((0, update.shape[-1])))
-        if releases_count(spec, task):
-            drawn = np.asarray(self._program(task, "count")(task, keys), np.float64)
-            return Seen(drawn[:0], drawn[:0], drawn)
-        return None
+        """Draw the noise of what is released beside units, rows [., k] for each view; None where nothing is."""
+        if not self.numbers_beside(task):
+            return None
+        drawn = self._program(task, "beside")(task, keys, self._labels, self._nobody)
+        return Seen(*(np.asarray(part, np.float64) for part in drawn))
 
     def _program(self, task: RoundTask, what: str) -> Callable[..., Any]:
         spec = ClientSpec.of(self._stage.plan, int(task.t))
@@ -198,7 +196,7 @@ class Looker:
 def layers_of(stage: AuditStage, params: Tree, t: int, coordinates: int) -> Host:
     """Return the layer of every coordinate of a view, [d]; the vectors of a preparation have one.
 
-    What is released beside gradients is a layer of its own, the last.
+    What is released beside units is a layer of its own, the last.
     """
     if stage.plan.stage(t) is not None:
         return np.zeros(coordinates, int)

@@ -146,7 +146,8 @@ def _show_rows(record: AuditRecord) -> None:
     for level in dict.fromkeys(row.level for row in record.rows):
         rows = [row for row in record.rows if row.level == level]
         columns = ["adversary", "one", "claimed", "at least", "ceiling", "verdict"]
-        table(f"{level} (delta {rows[0].delta:g})", columns, [_cells(row, rows[0].delta) for row in rows])
+        heading = f"{level} (delta {rows[0].delta:g}, {rows[0].adjacency} neighbors)"
+        table(heading, columns, [_cells(row, rows[0].delta) for row in rows])
         alarms = 1 - rows[0].confidence
         say(f"{level} refutes what is true with probability at most {alarms:.2g}; {rows[0].why}.")
     if any(row.paper_claims is not None for row in record.rows):

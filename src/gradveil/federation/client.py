@@ -56,13 +56,13 @@ class _Batch(NamedTuple):
         return (jnp.arange(self.slots) < self.indices.real).astype(jnp.float32)
 
 
-def train(spec: ClientSpec, task: RoundTask, data: ClientData) -> Report:
-    """Do the L local steps as one compiled loop, or the one of a preparation."""
+def train(spec: ClientSpec, task: RoundTask, data: ClientData, there: Array | float = 1.0) -> Report:
+    """Do the L local steps as one compiled loop, or the one of a preparation; there: as in `finish`."""
     if spec.stage is not None:
         return prepare(spec, task, data)
     move = partial(step, spec, task, data)
     after, _ = jax.lax.scan(lambda p, index: (move(p, index), None), begin(spec, task), jnp.arange(spec.steps))
-    return finish(spec, task, data, after)
+    return finish(spec, task, data, after, there)
 
 
 def prepare(spec: ClientSpec, task: RoundTask, data: ClientData) -> Report:
@@ -99,14 +99,17 @@ def _in_smallest(spec: ClientSpec, indices: BatchIndices, ways: list[Callable[[]
     return jax.lax.switch(jnp.searchsorted(jnp.asarray(spec.capacities), indices.real), ways)
 
 
-def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress) -> Report:
-    """Let the update cross the update surface: Delta W_i(t) = W_i(t)_L - W(t)."""
+def finish(spec: ClientSpec, task: RoundTask, data: ClientData, after: Progress, there: Array | float = 1.0) -> Report:
+    """Let the update cross the update surface: Delta W_i(t) = W_i(t)_L - W(t).
+
+    there: 0 for the neighbor without this client, whose lot is empty where updates are noised: noise about nobody.
+    """
     method = spec.method(task)
     moved, start = (trained(spec.model, params) for params in (after.params, task.params))
     update = tree.lot_of_one(tree.subtract(moved, start))
     sigma = _share(spec, task.sigmas[0])
     key = keys.named(_client_key(task, data), "update")
-    crossing = cross(Surface.UPDATE, method, update, jnp.ones(1), 1, sigma, task.clip_state, key)
+    crossing = cross(Surface.UPDATE, method, update, jnp.full(1, there), 1, sigma, task.clip_state, key)
     if method.acts(Surface.EXAMPLE):
         return Report(crossing.used, after.statistics, jax.tree.map(lambda m: m / spec.steps, after.metrics))
     return Report(crossing.used, crossing.statistics, crossing.metrics)

@@ -18,7 +18,7 @@ from gradveil.federation.plan import Plan
 from gradveil.federation.server_side import ServerSide, averaged, started
 from gradveil.keys import Keys
 from gradveil.models.gradients import joined, trained
-from gradveil.privacy.sanitize import ClipMetrics, cross
+from gradveil.privacy.sanitize import ClipMetrics, Crossing, cross
 from gradveil.surface import Surface
 from gradveil.tree import Array, Tree
 
@@ -158,18 +158,22 @@ def aggregate(
     """
     method = spec.method(task)
     mask = jnp.ones(jax.tree.leaves(updates)[0].shape[0]) if weights is None else weights
-    at_server, learning = (keys.named(task.key, purpose) for purpose in ("server", "learn"))
-    sigma = task.sigmas[0]
-    crossing = cross(Surface.SERVER, method, updates, mask, spec.cohort, sigma, task.clip_state, at_server)
-    acts = method.acts(Surface.SERVER)
+    crossing, acts = crossed(spec, task, updates, mask), method.acts(Surface.SERVER)
     summed = crossing.statistics if acts else jax.tree.map(partial(jnp.sum, axis=0), statistics)
-    clip_state = method.clip.update(task.clip_state, summed, _expected_units(spec, method.surface), learning)
+    expected, learning = _expected_units(spec, method.surface), keys.named(task.key, "learn")
+    clip_state = method.clip.update(task.clip_state, summed, expected, learning)
     count = max(mask.shape[0], 1)
     measured = crossing.metrics if acts else ClipMetrics(*(jnp.sum(m) / count for m in metrics))
     if spec.stage is not None:
         return crossing.used, clip_state, measured
     weights = tree.add_scaled(trained(spec.model, task.params), crossing.used, 1.0)
     return joined(spec.model, task.params, weights), clip_state, measured
+
+
+def crossed(spec: ClientSpec, task: RoundTask, updates: Tree, mask: Array) -> Crossing:
+    """Let the updates [K, ...] of those who are there (mask [K]) cross the server surface."""
+    method, key = spec.method(task), keys.named(task.key, "server")
+    return cross(Surface.SERVER, method, updates, mask, spec.cohort, task.sigmas[0], task.clip_state, key)
 
 
 def _expected_units(spec: ClientSpec, surface: Surface) -> Array:
