@@ -1,5 +1,7 @@
 """Clients that the data name train on all of their rows, weigh as much as they hold, and are accounted one by one."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ from gradveil.errors import BadInput
 from gradveil.federation import server
 from gradveil.federation.engine import Population
 from gradveil.federation.ledger import worst_kinds
+from gradveil.federation.messages import task_for
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
 from gradveil.models.gradients import loss
@@ -90,6 +93,17 @@ def test_both_engines_train_the_same_round():
 def _by_dp_accounting(sigma, rate, steps, delta):
     one = pld.from_gaussian_mechanism(sigma, sampling_prob=rate, value_discretization_interval=1e-4)
     return one.self_compose(steps).get_epsilon_for_delta(delta)
+
+
+@pytest.mark.parametrize("sizes", [(60, 25, 9, 5, 3), (3, 5, 9, 25, 60)], ids=["largest first", "largest last"])
+def test_every_client_gets_its_own_report_in_whatever_order_they_are_trained(sizes):
+    data = _data({f"client {i}": size for i, size in enumerate(sizes)})
+    plan = _plan(data, rounds=1)
+    population, state = Population.of(plan, data), _state(plan, data)
+    task = task_for(plan, 0, state.params, state.clip_state, Keys.of(plan.seed, secret=False).private)
+    fast, slow = (engine(plan, population).train(task, np.arange(5)) for engine in (Vectorized, Serial))
+    assert fast.clients.tolist() == [0, 1, 2, 3, 4]
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=2e-4, atol=1e-6), fast.update, slow.update)
 
 
 def test_the_epsilon_of_each_client_is_what_dp_accounting_says_of_its_own_draws(data):

@@ -5,7 +5,7 @@ of client i has q_i |D_i| examples on average, by which its sum is divided.
 """
 
 from collections import Counter
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -98,7 +98,12 @@ def rungs(
     From the largest batch on, the size is added that saves most slots, by how often clients of these sizes draw batches
     of each length, until another one saves less than 2 %.
     """
-    share, last = _at_most(sizes, rates_of(sampling, sizes, batch, rates))
+    return _rungs(sizes, rates_of(sampling, sizes, batch, rates))
+
+
+@lru_cache(maxsize=64)  # asked for in every round, and it can take as long as the round itself
+def _rungs(sizes: tuple[int, ...], rates: tuple[float, ...]) -> tuple[int, ...]:
+    share, last = _at_most(sizes, rates)
     chosen = [0, last]
     while len(chosen) <= MOST_RUNGS:
         ends = np.array(sorted(chosen))

@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from gradveil.data.unequal import Own
 from gradveil.engines.cache import keep_compiled_programs
+from gradveil.engines.dealing import by_size, in_order
 from gradveil.engines.pool import Pool
 from gradveil.engines.serial import empty
 from gradveil.errors import BadInput
@@ -70,14 +71,17 @@ class Vectorized:
         return self._chunk
 
     def train(self, task: RoundTask, cohort: Array) -> Reports:
-        """Train the cohort chunk by chunk; the last chunk is filled up with clients whose reports are dropped."""
+        """Train the cohort chunk by chunk; the last chunk is filled up with copies of a client, which are dropped."""
         clients = np.sort(cohort)
         spec = ClientSpec.of(self._plan, int(task.t))
         if not len(clients):
             return Reports(clients, *empty(spec, task, self._population))
-        work = self._work(spec, task)
-        parts = [self._train_chunk(*work, clients[i : i + self._chunk]) for i in range(0, len(clients), self._chunk)]
-        stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        work, own = self._work(spec, task), self._population.of_clients(clients)
+        chunk, sizes = self._chunk, None if own is None else own.size
+        places = in_order(len(clients), chunk) if sizes is None else by_size(sizes, chunk, self._mesh.size)
+        kept = np.unique(places, return_index=True)[1]
+        parts = [self._train_chunk(*work, clients[row]) for row in places]
+        stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves)[kept], *parts)
         return Reports(clients, *stacked)
 
     def _work(self, spec: ClientSpec, task: RoundTask) -> tuple[ClientSpec, RoundTask, jax.Array]:
@@ -89,11 +93,9 @@ class Vectorized:
         return replace(spec, model=model.rest), task._replace(params=trained(model, task.params)), features
 
     def _train_chunk(self, spec: ClientSpec, task: RoundTask, x: jax.Array, clients: Array) -> Report:
-        padded = np.resize(clients, self._chunk)
-        chunk_fields = self._population.shards[padded], padded, self._population.of_clients(padded)
-        report = _program(spec, self._mesh)(task, x, self._y, chunk_fields)
-        real: Report = jax.tree.map(lambda leaf: np.asarray(leaf)[: len(clients)], report)
-        return real
+        chunk_fields = self._population.shards[clients], clients, self._population.of_clients(clients)
+        report: Report = jax.tree.map(np.asarray, _program(spec, self._mesh)(task, x, self._y, chunk_fields))
+        return report
 
 
 def _chunk(cohort: int, devices: int, wish: int) -> int:
