@@ -16,20 +16,17 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 from gradveil.data.dataset import Dataset
 from gradveil.data.unequal import owns
 from gradveil.engines.flower import wire
+from gradveil.engines.flower.node_outcomes import NodeOutcome, missing, outcome_of, remarks_on
+from gradveil.engines.flower.posting import GRACE, MESSAGE, POLL
 from gradveil.engines.serial import empty
-from gradveil.errors import BadInput, RunFailed
+from gradveil.errors import RunFailed
 from gradveil.federation import limits
 from gradveil.federation.canary_rows import marked_plan, split_off
 from gradveil.federation.engine import Population, TooFew
 from gradveil.federation.messages import ClientSpec, Report, Reports, RoundTask
-from gradveil.federation.orders import Array, NodeReply, Order, Refusal, clients_of, columns_of
+from gradveil.federation.orders import Array, NodeReply, Order, clients_of, columns_of
 from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.privacy.sanitize import ClipMetrics
-
-POLL = 0.3
-MESSAGE = "train"
-GRACE = 25.0
-"""Seconds that a reply stays valid after the deadline: Flower waits up to 20 before it asks a SuperLink again."""
 
 
 class Absent(RunFailed):
@@ -57,16 +54,6 @@ class Sent(NamedTuple):
     key: str
     fault: str
     size: int
-
-
-class NodeOutcome(NamedTuple):
-    """The outcome of one node's order: its reply or why there is none, after how long, and the bytes both ways."""
-
-    reply: NodeReply | None
-    fault: str
-    seconds: float
-    down: int
-    up: int
 
 
 @dataclass(slots=True)
@@ -112,7 +99,7 @@ class Flower:
         assigned = {index: clients for index, clients in shards.items() if len(clients)}
         if not assigned:
             self.before(int(task.t), cohort)  # an attempt all the same, though no client was sampled
-            return Reports(np.sort(cohort), *like, {"nodes": _remarks(self.roster, {})})
+            return Reports(np.sort(cohort), *like, {"nodes": remarks_on(self.roster.names, {})})
         online = self._await(assigned, self.plan.minimum_replies(len(cohort)))
         self.before(int(task.t), np.sort(cohort))
         outcomes = self._exchange(assigned, online, task, NodeReply(*map(_leaves, (like.update, like.statistics))))
@@ -178,7 +165,7 @@ class Flower:
             over = self.clock() - started >= deadline
             for index in waiting:  # one by one: what a reply says of itself was written by the node
                 for reply in self.grid.pull_messages([sent[index].key]):
-                    outcome = self._outcome(reply, len(assigned[index]), like, self.clock() - started, sent[index].size)
+                    outcome = outcome_of(reply, len(assigned[index]), like, self.clock() - started, sent[index].size)
                     outcomes[index] = self._validated(outcome, assigned[index], task)
             time.sleep(POLL)
         late = {i: NodeOutcome(None, f"no reply within {deadline:g} s", deadline, s.size, 0) for i, s in sent.items()}
@@ -217,21 +204,6 @@ class Flower:
             canaries=self.canaries,
         )
 
-    def _outcome(self, message: Message, clients: int, like: NodeReply, seconds: float, down: int) -> NodeOutcome:
-        if message.has_error():
-            return NodeOutcome(None, f"Flower error {message.error.code}", seconds, down, 0)
-        up = 0
-        try:
-            up = wire.size(message.content)
-            reply = wire.unpack_reply(message.content, like, clients)
-        except BadInput as error:
-            return NodeOutcome(None, f"rejected: {error}", seconds, down, up)
-        except Exception as error:  # whatever a node sends, the others go on
-            return NodeOutcome(None, f"rejected: cannot be read ({type(error).__name__})", seconds, down, up)
-        if isinstance(reply, Refusal):
-            return NodeOutcome(None, f"refused: {reply.reason}", seconds, down, up)
-        return NodeOutcome(reply, "", seconds, down, up)
-
     def _validated(self, outcome: NodeOutcome, clients: Array, task: RoundTask) -> NodeOutcome:
         """Reject a reply that no honest node sends: one beyond the limits that follow from the plan."""
         if outcome.reply is None:
@@ -255,14 +227,15 @@ class Flower:
         indices = [index for index in sorted(assigned) if outcomes[index].reply is not None]
         replied = sum(len(assigned[index]) for index in indices)
         if replied < minimum:
-            raise TooFew(f"{replied} clients replied, and {minimum} must: {_faults(self.roster, outcomes)}")
+            faults = ", ".join(f"{name} {fault}" for name, fault in missing(self.roster.names, outcomes).items())
+            raise TooFew(f"{replied} clients replied, and {minimum} must: {faults}")
         clients = np.concatenate([assigned[index] for index in indices])
         replies = [r for index in indices if (r := outcomes[index].reply) is not None]
         order = np.argsort(clients)
         update = _stacked([r.update for r in replies], order, like.update)
         statistics = _stacked([r.statistics for r in replies], order, like.statistics)
         unseen = ClipMetrics(*(np.full(len(clients), np.nan, np.float32) for _ in ClipMetrics._fields))  # type: ignore[arg-type]
-        return Reports(clients[order], update, statistics, unseen, {"nodes": _remarks(self.roster, outcomes)})
+        return Reports(clients[order], update, statistics, unseen, {"nodes": remarks_on(self.roster.names, outcomes)})
 
     def _remember_refusals(self, outcomes: dict[int, NodeOutcome]) -> None:
         for index, outcome in outcomes.items():
@@ -277,22 +250,3 @@ def _leaves(tree: Any) -> tuple[Array, ...]:
 def _stacked(parts: list[tuple[Array, ...]], order: Array, like: Any) -> Any:
     leaves = [np.concatenate(some)[order] for some in zip(*parts, strict=True)]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
-
-
-def _faults(roster: Roster, outcomes: dict[int, NodeOutcome]) -> str:
-    return ", ".join(
-        f"{roster.names[index]} {outcome.fault}" for index, outcome in sorted(outcomes.items()) if outcome.fault
-    )
-
-
-def _remarks(roster: Roster, outcomes: dict[int, NodeOutcome]) -> dict[str, Any]:
-    """Return which nodes were missing and why, which was slowest, and the bytes sent."""
-    replied = {index: outcome for index, outcome in outcomes.items() if outcome.reply is not None}
-    slowest = max(replied, key=lambda index: replied[index].seconds, default=None)
-    return {
-        "missing": {roster.names[index]: outcome.fault for index, outcome in sorted(outcomes.items()) if outcome.fault},
-        "slowest": None if slowest is None else roster.names[slowest],
-        "seconds": {roster.names[index]: round(outcome.seconds, 3) for index, outcome in sorted(replied.items())},
-        "bytes_down": sum(outcome.down for outcome in outcomes.values()),
-        "bytes_up": sum(outcome.up for outcome in outcomes.values()),
-    }
