@@ -1,7 +1,9 @@
 """What `gradveil bench` answers, in small; how fast anything is stays out of the tests."""
 
 import math
+import re
 from contextlib import ExitStack
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -20,8 +22,8 @@ from gradveil.models.networks import AttackNet
 CONTRACT = {"ours_ms", "nonprivate_ms", "opacus_ms", "floor_ms"}
 SMALL = Size(clients=2, examples=10, runs=3)
 ONE = (Case("adult", 5),)
-OURS = [Turn(60.0, 1.0), Turn(200.0, 1.0), Turn(100.0, 0.5), Turn(80.0, 1.0)]
-PEER = {"peer": [Turn(30.0, 0.5), Turn(10.0, 0.75), Turn(500.0, 0.5), Turn(30.0, 0.25)]}
+OURS = [Turn(60.0, 1.0, 2.0), Turn(200.0, 1.0, 1.0), Turn(100.0, 0.5, 4.0), Turn(80.0, 1.0, 2.0)]
+PEER = {"peer": [Turn(30.0, 0.5, 6.0), Turn(10.0, 0.75, 9.0), Turn(500.0, 0.5, 4.0), Turn(30.0, 0.25, 10.0)]}
 
 
 @pytest.mark.slow
@@ -131,12 +133,13 @@ def test_an_attacks_median_speed_and_success_of_all_cores_and_of_each():
     assert (figures["attack_peer_vpm"], figures["attack_peer_vpm_per_core"]) == (30.0, 15.0)
     assert (figures["attack_ours_success"], figures["attack_peer_success"]) == (0.875, 0.5)
     assert (figures["attack_ours_over_peer"], figures["attack_peer_processes"]) == (3.0, 2)
+    assert figures["attack_peer_cpu_over_ours"] == 4.0  # the median of 3, 9, 1 and 5
 
 
 def test_without_peers_only_our_attack_has_figures():
     figures = attack_speed._summary({"ours": OURS}, cores=2)
     empty = {"attack_peer_vpm", "attack_peer_vpm_per_core", "attack_peer_success", "attack_ours_over_peer"}
-    empty |= {"attack_peer_processes"}
+    empty |= {"attack_peer_processes", "attack_peer_cpu_over_ours"}
     assert {name for name, figure in figures.items() if figure is None} == empty
 
 
@@ -173,9 +176,9 @@ def made_up_peer(tmp_path):
     program = tmp_path / "python"
     program.write_text(
         "#!/bin/sh\n"
-        f"cp $3 {tmp_path}/victims.npz\n"
-        f"while read first count; do echo $2: $first $count >> {tmp_path}/asked\n"
-        """echo '{"seconds": '$count', "successes": 0}'; done\n"""
+        f"cp $5 {tmp_path}/victims.npz\n"
+        f"while read first count; do echo $2 $3 $4: $first $count >> {tmp_path}/asked\n"
+        """echo '{"seconds": '$count', "cpu_seconds": '$count', "successes": 0}'; done\n"""
     )
     program.chmod(0o755)
     return program
@@ -183,39 +186,46 @@ def made_up_peer(tmp_path):
 
 @pytest.mark.slow
 def test_our_attack_is_timed_in_turn_with_a_peer_that_gets_the_same_victims(made_up_peer, tmp_path):
-    figures = attack_speed.measure(made_up_peer, Effort(victims=1, turns=1))
+    attacks = (attack_speed.TIMED[0], replace(attack_speed.TIMED[2], iterations=5))
+    figures = attack_speed.measure(made_up_peer, Effort(victims=1, turns=1), attacks)
+    assert [row["attack"] for row in figures["attacks"]] == ["cpl", "gradinv"]
     assert (figures["attack_ours_success"], figures["attack_victims"]) == (1, 1)
     assert 0 < figures["attack_ours_vpm"] < math.inf
-    assert (figures["attack_peer_vpm"], figures["attack_peer_success"]) == (60, 0)
-    assert (tmp_path / "asked").read_text().splitlines() == ["1: 0 1"] * 2  # to warm up, and to be timed
+    assert all((row["attack_peer_vpm"], row["attack_peer_success"]) == (60, 0) for row in figures["attacks"])
+    asked = ["1 cpl 300: 0 1"] * 2 + ["1 gradinv 5: 0 1"] * 2  # to warm up, and to be timed
+    assert (tmp_path / "asked").read_text().splitlines() == asked
     with np.load(tmp_path / "victims.npz") as handed:
         assert (handed["x"].shape, handed["x"].max(), handed["y"].shape) == ((1, 1, 28, 28), 1, (1,))
 
 
 def test_victims_are_shared_out_among_processes_that_attack_at_once(made_up_peer, tmp_path):
     with ExitStack() as stack:
-        started = [stack.enter_context(local_step.worker(made_up_peer, "dlg_attack.py", 1, "none")) for _ in range(2)]
+        command = ("torch_attacks.py", 1, "dlg", "300", "none")
+        started = [stack.enter_context(local_step.worker(made_up_peer, *command)) for _ in range(2)]
         turn = attack_speed._together(started, range(4, 9))
-    assert sorted((tmp_path / "asked").read_text().splitlines()) == ["1: 4 2", "1: 6 3"]
-    assert turn == Turn(60 * 5 / 3, 0.0)  # the one with three victims ends the turn
+    assert sorted((tmp_path / "asked").read_text().splitlines()) == ["1 dlg 300: 4 2", "1 dlg 300: 6 3"]
+    assert turn == Turn(60 * 5 / 3, 0.0, 5.0)  # the one with three victims ends the turn
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not PEERS_PYTHON.is_file(), reason="PyTorch is installed by `make bench`")
-def test_the_peer_rebuilds_a_digit():
+@pytest.mark.parametrize("attack", attack_speed.TIMED, ids=lambda attack: attack.name)
+def test_the_peer_rebuilds_a_digit(attack):
     victims = attack_speed._victims(attack_speed.dataset(), 1)
-    with attack_speed._attacker(PEERS_PYTHON, victims, 1) as attack:
-        assert attack(range(1)).success == 1
+    with attack_speed._attacker(PEERS_PYTHON, attack, victims, 1) as peer:
+        assert peer(range(1)).success == 1
 
 
 def test_the_table_of_attacks_leaves_out_a_peer_that_was_not_run(capsys):
-    about = {"attack_data": "mnist", "attack_victims": 8}
-    verb._show_attacks(attack_speed._summary({"ours": OURS} | PEER, cores=2) | about)
+    about = {"attack_data": "mnist", "attack_victims": 8, "attack_cores": 2}
+    both = attack_speed._summary({"ours": OURS} | PEER, cores=2)
+    alone = attack_speed._summary({"ours": OURS}, cores=2)
+    verb._show_attacks(about | {"attacks": [{"attack": "dlg"} | both, {"attack": "gradinv"} | alone]})
     shown = capsys.readouterr().out
     assert "8 victims, mnist" in shown
-    assert [line.split()[-3:] for line in shown.splitlines() if "%" in line] == [
-        ["45", "88%", "1.00"],
-        ["15", "50%", "0.33"],
+    cells = [re.split("  +", line.strip()) for line in shown.splitlines() if "%" in line]
+    assert cells == [
+        ["dlg: gradveil", "45", "88%"],
+        ["dlg: PyTorch", "15", "50%", "3.00", "4.00"],
+        ["gradinv: gradveil", "45", "88%"],
     ]
-    verb._show_attacks(attack_speed._summary({"ours": OURS}, cores=2) | about)
-    assert "PyTorch" not in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""`gradveil bench`: how fast a local step and an attack are here, compared with Opacus and PyTorch."""
+"""`gradveil bench`: how fast a local step and attacks are here, compared with Opacus and PyTorch."""
 
 import sys
 from importlib import import_module
@@ -18,7 +18,7 @@ PEERS_PYTHON = CHECKOUT / ".venv-peers" / "bin" / "python"
 
 def bench(
     peers: Annotated[
-        bool, Opt("--peers", help="Also time Opacus, the matrix products alone and an attack in PyTorch.")
+        bool, Opt("--peers", help="Also time Opacus, the matrix products alone and attacks in PyTorch.")
     ] = False,
     datasets: Annotated[
         str, Opt(help="Whose shape and network to time a step of, with commas.", show_default="all four")
@@ -32,10 +32,11 @@ def bench(
     peers_python: Annotated[Path, Opt(help="The Python that has Opacus and PyTorch.", hidden=True)] = PEERS_PYTHON,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the speed of a local step and of an attack on this machine.
+    """Measure the speed of a local step and of attacks on this machine.
 
-    Step: Fed-alphaCDP with the paper's networks on made-up data, median of five runs. Attack: CPL on single digits, an
-    untrained network, no protection, median of three runs, against as many processes of PyTorch as there are cores.
+    Step: Fed-alphaCDP with the paper's networks on made-up data, median of five runs. Attacks: CPL, DLG and GradInv on
+    single digits, an untrained network, no protection, median of three runs, against as many processes of PyTorch as
+    there are cores.
     """
     if scaling:
         return _scaling(out, as_json)
@@ -106,19 +107,24 @@ def _or_dash(number: float | None) -> str:
 
 
 def _show_attacks(figures: dict[str, Any]) -> None:
-    names = {
-        "ours": "gradveil",
-        "peer": f"PyTorch, as DLG does it ({figures['attack_peer_processes']} processes)",
-    }
-    tried = [(label, f"attack_{name}") for name, label in names.items() if figures[f"attack_{name}_vpm"] is not None]
-    rows = [[label, *_row(key, figures)] for label, key in tried]
-    title = (
-        f"The CPL attack on {figures['attack_victims']} victims, {figures['attack_data']}, "
-        f"{figures['attack_cores']} cores"
-    )
-    table(title, ["", "victims per minute and core", "success", "relative to gradveil"], rows)
+    rows = [row for attack in figures["attacks"] for row in _attack_rows(attack)]
+    about = f"{figures['attack_victims']} victims, {figures['attack_data']}"
+    title = f"Attacks on {about}, for each of {figures['attack_cores']} cores. Ratio: gradveil is so many times faster"
+    headers = ["", "victims a minute", "success", "ratio", "processor time"]
+    table(title, headers, rows)
 
 
-def _row(key: str, figures: dict[str, Any]) -> list[str]:
-    relative = figures[f"{key}_vpm"] / figures["attack_ours_vpm"]
-    return [f"{figures[f'{key}_vpm_per_core']:.0f}", f"{figures[f'{key}_success']:.0%}", f"{relative:.2f}"]
+def _attack_rows(figures: dict[str, Any]) -> list[list[str]]:
+    """Give a row for ours, and one for PyTorch if it was run."""
+    named = {"ours": "gradveil", "peer": "PyTorch"}
+    ratios = {"ours": ("", ""), "peer": (figures["attack_ours_over_peer"], figures["attack_peer_cpu_over_ours"])}
+    return [
+        [
+            f"{figures['attack']}: {label}",
+            f"{figures[f'attack_{who}_vpm_per_core']:.0f}",
+            f"{figures[f'attack_{who}_success']:.0%}",
+            *(ratio and f"{ratio:.2f}" for ratio in ratios[who]),
+        ]
+        for who, label in named.items()
+        if figures[f"attack_{who}_vpm"] is not None
+    ]
