@@ -21,6 +21,8 @@ html_theme = "sphinx_book_theme"
 html_title = "gradveil"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["names.js"]
+smartquotes = False  # it would write --rounds with a dash
 html_theme_options = {"show_navbar_depth": 1, "use_download_button": False, "home_page_in_toc": True}
 html_copy_source = html_show_sourcelink = False
 exclude_patterns = ["schemas/*.md"]

@@ -129,7 +129,12 @@ function sumEpsilons(sigma, rounds, clients, delta) {
     }));
     const server = epsilons.server === null ? "no finite epsilon" : `epsilon ${epsilons.server}`;
     find("said").textContent = `Against the server: ${server} at delta ${chosen.delta ?? EPSILONS.delta}, for one ${units[method]}.`;
-    find("command").textContent = command(method, chosen);
+    // A line breaks before an option, not within it.
+    find("command").replaceChildren(...command(method, chosen).split(/ (?=--)/).flatMap((part, i) => {
+      const words = document.createElement("span");
+      words.textContent = part;
+      return i ? [" ", words] : [words];
+    }));
   }
 
   find("method").addEventListener("input", () => { inputs(); show(); });

@@ -57,7 +57,7 @@
     draw(find("prior"), [one.prior], "guess without the gradient");
     const nearer = 1 - one.error / one.prior_error;
     const verdict = !one.fitted && nearer < 0.5 ? "The attack did not fit what it read, so this says little." : nearer > 0.5 ? "The pictures leak." : nearer > 0.1 ? "Something leaks." : "Nothing was found.";
-    find("said").textContent = `${verdict} Root mean square error at the end: ${one.error.toFixed(3)}; of a guess that ` +
+    find("said").textContent = `${bare ? "The gradient is bare: nothing is done to it. " : ""}${verdict} Root mean square error at the end: ${one.error.toFixed(3)}; of a guess that ` +
       `reads no gradient: ${one.prior_error.toFixed(3)}.`;
   }
 

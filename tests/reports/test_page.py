@@ -283,6 +283,15 @@ def test_several_runs_are_compared_method_by_method(runs, capsys):
     assert heads.index("fed-cdp (digits)") < heads.index("non-private (bare)")
 
 
+def test_runs_on_different_data_are_all_named_and_share_no_level(runs):
+    digits, bare, table = (evidence.gather(runs / name) for name in ("digits", "bare", "table"))
+    assert "<h1>digits / synthetic: fed-cdp / fed-sdp-client</h1>" in page([digits, table])
+    same, other = figures.learning(digits, [bare])[0], figures.learning(digits, [table])[0]
+    assert ">majority<" in same.svg
+    assert ">majority<" not in other.svg
+    assert "dashed" not in other.says
+
+
 @pytest.mark.parametrize("name", ["digits", "bare", "table", "own"])
 def test_a_card_satisfies_its_schema_also_before_the_run_is_over(runs, name):
     jsonschema.Draft202012Validator.check_schema(card.schema())

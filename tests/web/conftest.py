@@ -1,4 +1,4 @@
-"""A folder with two runs, a client that was let in, and a real server: shared by the tests of the live page."""
+"""Folders with two runs, a client that was let in, a real server and a real browser: shared by the tests of pages."""
 
 import os
 import re
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 from starlette.testclient import TestClient
 
+from gradveil.cli.main import main
 from gradveil.web.app import make
 from gradveil.web.guard import FORM_HEADER, Rules
 from gradveil.web.run_processes import Runs
@@ -19,8 +20,8 @@ from gradveil.web.run_processes import Runs
 HOST = "127.0.0.1:8765"
 
 
-@pytest.fixture(scope="module")
-def driver():
+@pytest.fixture(scope="session")
+def browser():
     """A real browser, which keeps what its console says."""
     from selenium import webdriver  # here: only tests of the suite of browsers need it
     from selenium.webdriver.chrome.service import Service
@@ -34,6 +35,51 @@ def driver():
     made = webdriver.Chrome(options=options, service=Service(place))
     yield made
     made.quit()
+
+
+@pytest.fixture
+def driver(browser):
+    """The browser as it was started: its own size and colors, and nothing said yet."""
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    browser.get_log("browser")
+    return browser
+
+
+@pytest.fixture(scope="session")
+def picture_run():
+    """Options of a run of seconds, by their names."""
+    return {
+        "dataset": "digits", "clients": "6", "cohort": "6", "client-size": "60", "batch": "10", "local-steps": "3",
+        "rounds": "3",
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def runs(picture_run, tmp_path_factory):
+    """A folder with a protected and a bare run, both attacked."""
+    root = tmp_path_factory.mktemp("runs")
+    flags = [part for key, value in picture_run.items() for part in (f"--{key}", value)]
+    for method in ("fed-cdp", "non-private"):
+        assert main(["run", *flags, "--method", method, "--attack", "--json", "--out", str(root / method)]) == 0
+    return root
+
+
+@pytest.fixture(scope="session")
+def address(runs, browser, tmp_path_factory):
+    """The address of a real server that has let the browser in by the address that it printed."""
+    data = tmp_path_factory.mktemp("data")
+    rows = [f"{i % 7},{i % 3},{'yes' if i % 7 > 3 else 'no'}" for i in range(300)]
+    (data / "table.csv").write_text("\n".join(["a,b,outcome", *rows]))
+    with serving(runs, "--data", str(data)) as (_, port, printed):
+        home = f"http://127.0.0.1:{port}"
+        browser.get(f"{home}/")
+        assert "a token is needed" in browser.page_source
+        browser.get(printed)
+        assert browser.current_url == f"{home}/"
+        assert "<h1>Runs</h1>" in browser.page_source
+        browser.get_log("browser")  # the refused request is told there
+        yield home
 
 
 @pytest.fixture(scope="session")

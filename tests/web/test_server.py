@@ -339,3 +339,44 @@ def test_bad_addresses_and_folders_are_refused_in_a_sentence(capsys, tmp_path, m
     assert "between 1 and 65535" in refusal(capsys, "--port", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "cannot listen there" in refusal(capsys, "--port", str(taken.getsockname()[1]))
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "sentence"),
+    [
+        ("/run/nothing", 404, "there is no run &#39;nothing&#39;"),
+        ("/compare?run=one", 400, "choose at least two runs to compare"),
+        ("/nowhere", 404, "there is no such page"),
+        ("/run/<img src=x>", 404, "there is no run &#39;&lt;img src=x&gt;&#39;"),
+    ],
+)
+def test_a_browser_gets_a_page_for_what_is_refused_and_a_program_the_sentence_alone(
+    trained, client, address, status, sentence
+):
+    asked = client(trained)
+    page, text = asked.get(address, headers={"accept": "text/html,*/*;q=0.8"}), asked.get(address)
+    assert page.status_code == text.status_code == status
+    assert f"<p>{sentence}</p>" in page.text
+    assert '<a href="/">Runs</a>' in page.text
+    assert "<" not in text.text.replace("<img src=x>", "")
+    assert text.text.count("\n") == 1
+
+
+def test_a_stranger_gets_a_page_that_says_where_the_token_is_and_nothing_of_the_runs(trained, client):
+    page = client(trained, enter=False).get("/", headers={"accept": "text/html"})
+    assert page.status_code == 401
+    assert "a token is needed" in page.text
+    assert "/run/" not in page.text
+    assert "form-token" not in page.text
+
+
+def test_methods_that_the_lab_calls_bare_are_rebuilt_as_without_protection_at_any_sigma(trained, client, post):
+    asked = client(trained)
+    assert "non-private, fed-sdp-client, pruning and dssgd do nothing to the gradient" in asked.get("/lab").text
+    given = {"dataset": "digits", "picture": "1", "method": "non-private", "sigma": "6", "attack": "cpl"}
+    plain = post(asked, "/api/lab", given).json()
+    for changes in ({"method": "fed-sdp-client"}, {"method": "fed-sdp-client", "sigma": "20"}, {"method": "dssgd"}):
+        shown = post(asked, "/api/lab", given | changes).json()
+        assert shown["bare"]
+        assert shown["frames"] == plain["frames"]
+    assert not post(asked, "/api/lab", given | {"method": "fed-cdp"}).json()["bare"]

@@ -27,6 +27,8 @@ BESIDE_OPTIONS = {
     "client_sizes": "Examples of each client, where they differ; client_size is then the largest.",
     "client_names": "Names of the clients where nodes hold them, in their order; `federate clients` tells them.",
     "secure_sum": "Nodes add up under masks, and the server sees nothing but sums over all of them.",
+    "validation": "The fraction of the training rows that is held out to stop by.",
+    "validation_file": "A table of other rows to stop by; needs a schema.",
     "minimum_cohort": "Clients that must answer over a network; with fewer the round is repeated. Half unless given.",
     "server_side": "What the server does with the mean update beyond adding it.",
     "features": "What the model reads in place of the examples.",

@@ -17,11 +17,11 @@ def learning(run: Evidence, others: Sequence[Evidence]) -> list[Chart]:
     number = run.lines[-1].rmse is not None
     losses, unit = [_line(r, "loss") for r in runs], "squared error (range 2)" if number else "cross-entropy (nats)"
     says = f"Loss on test examples over rounds. {'; '.join(f'{line.name}: {_ends(line)}' for line in losses)}."
-    return [_errors(run, runs) if number else _accuracies(run, runs), curves("Loss", "round", unit, losses, says)]
+    return [_errors(runs) if number else _accuracies(runs), curves("Loss", "round", unit, losses, says)]
 
 
-def _accuracies(run: Evidence, runs: Sequence[Evidence]) -> Chart:
-    level = None if run.result is None else run.result.majority_baseline
+def _accuracies(runs: Sequence[Evidence]) -> Chart:
+    level = _shared_level(runs, "majority_baseline")
     constant = "" if level is None else f" The dashed level is what naming the most frequent class gets: {level:.3f}."
     return curves(
         "Accuracy", "round", "accuracy (share)", [_accuracy(r) for r in runs],
@@ -30,8 +30,14 @@ def _accuracies(run: Evidence, runs: Sequence[Evidence]) -> Chart:
     )  # fmt: skip
 
 
-def _errors(run: Evidence, runs: Sequence[Evidence]) -> Chart:
-    level = None if run.result is None else run.result.mean_baseline
+def _shared_level(runs: Sequence[Evidence], name: str) -> float | None:
+    """Return what a constant answer gets if that is the same for all runs: runs on other data have another level."""
+    levels = {None if r.result is None else getattr(r.result, name) for r in runs}
+    return levels.pop() if len(levels) == 1 else None
+
+
+def _errors(runs: Sequence[Evidence]) -> Chart:
+    level = _shared_level(runs, "mean_baseline")
     lines = [_line(r, "rmse") for r in runs]
     constant = "" if level is None else f" The dashed level is what naming the mean gets: {level:.4g}."
     return curves(

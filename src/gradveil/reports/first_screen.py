@@ -106,7 +106,7 @@ def _finding(run: Evidence) -> str:
 def _leaked(run: Evidence) -> str:
     """Say where attacks recovered data; that they recovered none proves nothing."""
     if not run.attacks:
-        return "No attack was tried on this run; `gradveil attack` tries some."
+        return "No attack was tried on this run; the command gradveil attack tries some."
     if places := _places(run, "leaks"):
         return f"Our attacks recovered part of the data {_listed(places)}.{_share(run)}"
     if places := _places(run, "too-few-victims"):

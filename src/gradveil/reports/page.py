@@ -1,6 +1,6 @@
 """One self-contained page about one run, or several side by side: no script, no network, opens from disk."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -40,12 +40,16 @@ def page(runs: Sequence[Evidence], show_truth: bool = False) -> str:
     several = len(runs) > 1
     about, version = f"{len(runs)} runs" if several else _sizes(first), first.environment.packages["gradveil"]
     return environment().get_template("report.html").render(
-        title=f"{Path(first.plan.dataset).name}: {' / '.join(dict.fromkeys(r.method for r in runs))}",
+        title=f"{_each(Path(r.plan.dataset).name for r in runs)}: {_each(r.method for r in runs)}",
         subtitle=f"{about}. Made by gradveil {version}.",
         style=style(),
         compared=comparison(runs) if several else None,
         runs=[run_section(r, [plain] if plain is not None and plain is not r else [], show_truth) for r in runs],
     )  # fmt: skip
+
+
+def _each(names: Iterable[str]) -> str:
+    return " / ".join(dict.fromkeys(names))
 
 
 def _sizes(run: Evidence) -> str:

@@ -105,7 +105,7 @@ class Pages:
         """Show the lab."""
         return self._page(
             "lab.html", title="Leak lab", datasets=lab.DATASETS, methods=lab.METHOD_NAMES, attacks=lab.ATTACK_NAMES,
-            first=lab.SHOWN_FIRST, sigmas=lab.SIGMAS, pictures=lab.PICTURES,
+            first=lab.SHOWN_FIRST, bare=lab.BARE, sigmas=lab.SIGMAS, pictures=lab.PICTURES,
         )  # fmt: skip
 
     async def run(self, request: Request) -> Response:

@@ -102,6 +102,7 @@ def _trimmed(plan: Plan) -> Plan:
         "seed": 0,
         "max_epsilon": None,
         "target_accuracy": None,
+        "target_rmse": None,
         "threat_model": "server",
     }  # what takes no time
     few = {"clients": clients, "cohort": clients, "rounds": len(plan.preparation) + 1, "minimum_cohort": None}

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gradveil.web.refusal_page import refusal_page
 
 COOKIE = "gradveil"
 FORM_HEADER = "x-gradveil-form"
@@ -111,9 +113,11 @@ class Guard:
 
 
 def answer(scope: Scope, status: int, sentence: str) -> Response:
-    """Return one sentence: as text to who reads a page, as JSON to a form."""
+    """Return one sentence: as a page to a browser that opens an address, as text to a program, as JSON to a form."""
     sentence = sentence.encode("utf-8", "backslashreplace").decode()
     if scope["method"] in ("GET", "HEAD"):
+        if "text/html" in Headers(scope=scope).get("accept", ""):
+            return HTMLResponse(refusal_page(status, sentence), status)
         return PlainTextResponse(sentence + "\n", status)
     return JSONResponse({"error": sentence}, status)
 

@@ -30,6 +30,8 @@ ATTACK_NAMES = ("map", "cpl", "dlg")
 FRAMES, ITERATIONS, PICTURES = 24, 150, 100
 SIGMAS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 6.0, 20.0)
 """Where the slider stops."""
+BARE = tuple(name for name in METHOD_NAMES if not METHODS[name].value.acts(Surface.EXAMPLE))
+"""Methods that release the gradient of a step as it is, at any sigma: they act on the update, or not at all."""
 SHOWN_FIRST = ("non-private", "pruning", "fed-alpha-cdp", "fed-cdp")
 """Methods that are beside each other when the lab opens."""
 
@@ -81,7 +83,7 @@ def answer(request: LabRequest) -> dict[str, Any]:
     scene = scenes.fresh(plan, data, Tap(Surface.EXAMPLE, "released", single=True))
     drop_programs_if_many()
     outcome = attack(_only(scene, request.picture), _slow(request.attack), 1, identify=False)
-    return _as_json(exhibit_of(outcome, 1, FRAMES), outcome.record) | {"noisy": not method.noise.silent}
+    return _as_json(exhibit_of(outcome, 1, FRAMES), outcome.record) | {"bare": request.method in BARE}
 
 
 def _slow(name: str) -> Any:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
@@ -74,5 +75,19 @@ async def cut_off(request: Request, error: Exception) -> Response:
     return answer(request.scope, 413, TOO_LARGE)
 
 
-HANDLERS: Any = {BadInput: refused, Overloaded: refused, OSError: unwritable, ClientDisconnect: cut_off}
+async def no_such_page(request: Request, error: Exception) -> Response:
+    """Answer an address that leads nowhere, or a way of asking that it does not know."""
+    status = getattr(error, "status_code", 404)
+    return answer(
+        request.scope, status, "there is no such page" if status == 404 else "this address is asked otherwise"
+    )
+
+
+HANDLERS: Any = {
+    HTTPException: no_such_page,
+    BadInput: refused,
+    Overloaded: refused,
+    OSError: unwritable,
+    ClientDisconnect: cut_off,
+}
 """Which answer follows which error, for Starlette."""

@@ -47,9 +47,9 @@ async function play(made, told, mine) {
     made.querySelector("figcaption").textContent = `iteration ${frame.iteration}`;
     await pause(60);
   }
+  const noise = told.bare ? " (bare: nothing is done to this gradient)" : ` (sigma ${sigmas[slider.value]})`;
   const nearer = told.error < told.prior_error;
-  made.querySelector("figcaption").textContent = `${nearer ? "leaks: " : "no nearer: "}error ${told.error.toFixed(3)}, blind guess ${told.prior_error.toFixed(3)}` +
-    (told.noisy ? ` (sigma ${sigmas[slider.value]})` : " (draws no noise)");
+  made.querySelector("figcaption").textContent = `${nearer ? "leaks: " : "no nearer: "}error ${told.error.toFixed(3)}, blind guess ${told.prior_error.toFixed(3)}${noise}`;
 }
 
 async function attack() {
