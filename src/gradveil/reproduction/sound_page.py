@@ -52,8 +52,8 @@ PAPER = """## The paper's figures, which are unsound
 
 The printed epsilon is not one of the algorithm that is printed beside it ([soundness.md](soundness.md)). The epsilon
 that holds is that of the paper's whole plan against the server; Fed-alphaCDP scales its noise to the private gradients
-and has none, so it has no row above. "With us" is what a run at the paper's sigma, clients and rounds gave and spent
-([results.md](results.md))."""
+and has none, so it has no row above. "With us" is what training at the paper's sigma, clients and rounds gave and spent
+([full-size.md](full-size.md); MNIST: noise-scale in [results.md](results.md))."""
 CLOSING = "Made by `make sound` from `results/records/sound.jsonl`; `gradveil table sound` runs what is missing there."
 
 
