@@ -92,7 +92,7 @@ def test_no_modules_and_no_rooms_import_each_other():
 
 
 BASES = {"Protocol", "Enum", "StrEnum", "IntEnum", "NamedTuple", "TyperGroup", "Exception", "ValueError"}
-BASES |= {"ClassifierMixin", "BaseEstimator"}  # scikit-learn's conventions
+BASES |= {"ClassifierMixin", "RegressorMixin", "BaseEstimator"}  # scikit-learn's conventions
 ERRORS = {"BadInput", "RunFailed"}
 SHARED = {("gradveil.privacy.clip", "ConstantClip")}
 """The one base that parts share, by docs/decisions/0006."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gradveil.errors import BadInput, RunFailed
     from gradveil.federation.plan import Plan
     from gradveil.inference.classifier import FederatedClassifier
+    from gradveil.inference.regressor import FederatedRegressor
     from gradveil.inference.trained import Trained
     from gradveil.privacy.method import Method
     from gradveil.surface import Surface
@@ -23,6 +24,7 @@ __all__ = [
     "BadInput",
     "Dataset",
     "FederatedClassifier",
+    "FederatedRegressor",
     "Method",
     "Plan",
     "RunFailed",
@@ -48,6 +50,7 @@ _HOMES = {
     "gradveil.errors": ("RunFailed", "BadInput"),
     "gradveil.federation.plan": ("Plan",),
     "gradveil.inference.classifier": ("FederatedClassifier",),
+    "gradveil.inference.regressor": ("FederatedRegressor",),
     "gradveil.inference.trained": ("Trained",),
     "gradveil.privacy.method": ("Method",),
     "gradveil.surface": ("Surface",),

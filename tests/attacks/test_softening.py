@@ -44,13 +44,15 @@ STAGE = Stage(
 PARAMS = jax.device_get(MODEL.init(jax.random.key(3), (FEATURES,), CLASSES))
 
 
-def leak_of(noise=0.0):
+def leak_of(noise=0.0, beyond=0.0):
+    """What two examples show; `beyond` is added to their values, which public ones have between 0 and 1."""
     random = np.random.default_rng(0)
     centers = random.uniform(0.2, 0.8, (CLASSES, FEATURES))
     y = np.arange(90) % CLASSES
     public = Public((centers[y] + 0.15 * random.normal(size=(90, FEATURES))).clip(0, 1).astype(np.float32), y)
     labels = np.array([0, 2])
     x = (centers[labels] + 0.15 * random.normal(size=(2, FEATURES))).clip(0, 1).astype(np.float32)
+    x = x + np.float32(beyond)
     shown = jax.device_get(STAGE.replay(PARAMS, (), x, labels))
     noised = jax.tree.map(lambda g: (g + noise * random.normal(size=g.shape)).astype(np.float32), shown)
     std = jax.tree.map(lambda g: np.float32(noise), shown)
@@ -71,6 +73,37 @@ def test_the_path_leads_to_the_examples_that_were_used_and_noise_ends_that():
     hidden, _ = leak_of(noise=100.0)
     centers = np.stack([hidden.public.x[hidden.public.y == c].mean(axis=0) for c in hidden.labels])
     np.testing.assert_allclose(by_path(hidden).x[-1], centers, atol=0.05)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The walk, without the slope that an optimizer could follow."""
+
+    def __call__(self, params, clip_state, x, y):
+        return jax.lax.stop_gradient(Walk()(params, clip_state, x, y))
+
+
+def test_the_path_follows_slopes_of_the_smooth_network_alone():
+    leak, x = leak_of()
+    flat = replace(leak, stage=replace(STAGE, replay=Flat()))
+    assert np.sqrt(np.mean(np.square(by_path(flat).x[-1] - x))) < 0.02
+
+
+def test_a_path_whose_network_never_becomes_sharp_ends_elsewhere():
+    leak, x = leak_of()
+    blurred = replace(SOFT, softening=replace(SOFT.softening, sharpness=(2.0, 2.0)))
+    found = blurred._by_labels(leak, leak.labels, jax.random.key(0), blurred.softening)
+    assert np.sqrt(np.mean(np.square(found.x[-1] - x))) > 0.04
+
+
+def test_values_beyond_public_ones_cost_what_the_box_says():
+    leak, x = leak_of(beyond=0.5)
+    boxed = replace(SOFT, softening=replace(SOFT.softening, box=1e8))
+    found = boxed._by_labels(leak, leak.labels, jax.random.key(0), boxed.softening).x[-1]
+    high = leak.public.x.max()
+    assert x.max() > high + 0.3
+    assert found.max() < high + 0.05
+    assert SOFT.softening.outside(jnp.array([-0.1, 0.5, 1.2]), 0.0, 1.0) == pytest.approx(3000 * (0.01 + 0.04))
 
 
 def test_it_is_taken_where_the_optimizer_did_not_fit():

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import gradveil
+from gradveil.data import sources
 from gradveil.errors import BadInput
+from gradveil.federation.engine import Population
 from gradveil.runs.counted import HELD_OUT
+from gradveil.runs.shorthand import divided
 
 
 def _data(changed=0.0, **options):
@@ -63,3 +66,86 @@ def test_a_client_keeps_a_row():
     names = ["a"] * 19 + ["b"]
     with pytest.raises(BadInput, match=r"leaves the client '.' no row to train on"):
         gradveil.Dataset.of(x, [0, 1] * 10, test=(x, [0, 1] * 10), clients=names, validation=0.9)
+
+
+SCHEMA = """
+public = true
+
+[target]
+kind = "class"
+name = "sick"
+classes = ["no", "yes"]
+
+[[columns]]
+kind = "number"
+name = "age"
+low = 0.0
+high = 100.0
+"""
+
+
+def _table(path, ages, labels):
+    path.write_text("age,sick\n" + "".join(f"{age},{label}\n" for age, label in zip(ages, labels, strict=True)))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    ages = np.arange(20, 80)
+    labels = np.where(ages > 50, "yes", "no")
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    _table(tmp_path / "all.csv", ages, labels)
+    _table(tmp_path / "kept.csv", [81, 82, 83, 84], ["yes", "no", "yes", "yes"])
+    return tmp_path
+
+
+def _stopping(folder, **changes):
+    options = {"rounds": 3, "noise_source": "seeded", "clients": 3, "target_accuracy": 1.0}
+    schema, kept = folder / "schema.toml", folder / "kept.csv"
+    return gradveil.plan(folder / "all.csv", schema=schema, validation=kept, **options, **changes)
+
+
+def _multiset(rows):
+    return sorted(map(tuple, np.round(rows * 50 + 50).astype(int).tolist()))
+
+
+def test_rows_of_a_validation_file_are_in_no_client_and_all_rows_of_the_table_stay_where_they_were(files):
+    """Oracle: ages are all different, so each record is found by its own value in what clients hold."""
+    plan = _stopping(files)
+    data = sources.load(plan.dataset, **plan.loading)
+    held = sorted(age for (age,) in _multiset(Population.of(plan, data).x))
+    assert [age for (age,) in _multiset(data.validation.x)] == [81, 82, 83, 84]
+    assert sorted([*held, *(age for (age,) in _multiset(data.test.x))]) == list(range(20, 80))
+
+
+def test_a_validation_file_changes_no_parameter_decides_when_to_stop_and_is_a_caveat(files):
+    first = gradveil.train(_stopping(files))
+    _table(files / "kept.csv", [21, 22, 83], ["yes", "yes", "no"])
+    second = gradveil.train(_stopping(files))
+    assert first.result.rounds == second.result.rounds == 3
+    assert first.result.params_sha256 == second.result.params_sha256
+    assert [line.stop_accuracy for line in first.history] != [line.stop_accuracy for line in second.history]
+    stated = first.evaluate(np.array([[0.62], [0.64], [0.66], [0.68]]), ["yes", "no", "yes", "yes"])
+    assert first.history[-1].stop_accuracy == stated.accuracy
+    assert HELD_OUT in first.guarantee("server").caveats
+
+
+def test_the_command_line_reads_a_number_as_a_fraction_and_anything_else_as_a_file(files):
+    assert divided({"validation": "0.25"})[0] == {"validation": 0.25}
+    assert divided({"validation": str(files / "kept.csv")})[0] == {"validation_file": str(files / "kept.csv")}
+
+
+def test_validation_rows_that_cannot_serve_are_refused(files):
+    _table(files / "blank.csv", [30, 31], ["", ""])
+    options = {"schema": files / "schema.toml"}
+    for given, said in (
+        ({"validation": files / "all.csv"} | options, "is the file that is trained on"),
+        ({"validation": files / "none.csv"} | options, "does not exist"),
+        ({"validation": files / "blank.csv"} | options, "has no row with a value of 'sick'"),
+        ({"validation": files / "kept.csv", "target": "sick"}, "are encoded by a schema"),
+        ({"validation": 0.1, "validation_file": str(files / "kept.csv")} | options, "give one"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            gradveil.plan(files / "all.csv", **given)
+    with pytest.raises(BadInput, match="validation_file: is only for tables of your own"):
+        gradveil.plan("synthetic", validation=files / "kept.csv")

@@ -1,8 +1,12 @@
 """A number to predict, from a table or arrays to predictions in its own units: RMSE in place of accuracy."""
 
 import csv
+import dataclasses
 import json
 
+import jax
+import jax.export
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -148,3 +152,60 @@ def test_a_table_is_shown_and_drafted_as_one_with_a_number(files, capsys):
     assert 'kind = "number"' in capsys.readouterr().out
     assert main(["run", "--dataset", str(files / "costs.csv"), "--target", "cost", "--dry-run"]) == 2
     assert "predicts a number too" in " ".join(capsys.readouterr().err.split())
+
+
+def _arrays(n=200):
+    rng = np.random.default_rng(4)
+    x = rng.uniform(-0.5, 0.5, (n, 3)).astype(np.float32)
+    return x, 100 + 60 * x[:, 0] - 30 * x[:, 1]
+
+
+def test_a_run_stops_at_a_target_rmse_in_the_units_of_the_target_and_all_its_rounds_are_counted():
+    x, y = _arrays()
+    data = gradveil.Dataset.of(x, y, target_range=(0, 200), validation=0.2)
+    options = {"rounds": 40, "noise_source": "seeded", "clients": 4}
+    free = gradveil.train(gradveil.plan(data, "non-private", **options), data=data)
+    target = free.history[9].rmse
+    model = gradveil.train(gradveil.plan(data, "non-private", target_rmse=target, **options), data=data)
+    last = model.history[-1]
+    held = model.evaluate(data.validation.x, 100 + 100 * data.validation.y.astype(float))
+    assert model.result.stopped_because == "target-rmse"
+    assert model.result.rounds < 40 == model.result.rounds_counted
+    assert last.stop_rmse <= target < min(line.stop_rmse for line in model.history[:-1])
+    assert last.stop_rmse == pytest.approx(held.rmse, rel=1e-4)
+    assert free.history[9].stop_rmse is None
+    assert any("all 40 rounds that it might have trained" in caveat for caveat in model.guarantee("server").caveats)
+
+
+def test_a_target_of_the_other_kind_is_refused():
+    x, y = _arrays()
+    data = gradveil.Dataset.of(x, y, target_range=(0, 200))
+    classes = gradveil.Dataset.of(x, (y > 100).astype(int))
+    for given, changes, said in (
+        (data, {"target_accuracy": 0.5}, "use target_rmse"),
+        (classes, {"target_rmse": 0.5}, "use target_accuracy"),
+    ):
+        plan = gradveil.plan(given, "non-private", rounds=1, clients=4, **changes)
+        with pytest.raises(BadInput, match=said):
+            gradveil.train(plan, data=given)
+    for rmse in (0, -1.0, float("inf")):
+        with pytest.raises(BadInput, match="target_rmse"):
+            gradveil.plan(data, "non-private", target_rmse=rmse)
+
+
+def _linear():
+    return lambda key, shape, classes: jnp.ones(shape), lambda params, x: jnp.sum(params * x)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["ours", "a pair with one output"])
+def test_an_exported_function_gives_the_predictions_in_the_units_of_the_target(tmp_path, own):
+    x, y = _arrays()
+    data = gradveil.Dataset.of(x, y, target_range=(0, 200))
+    changes = {"model": _linear()} if own else {}
+    model = gradveil.train(gradveil.plan(data, "non-private", rounds=2, clients=4, **changes), data=data)
+    exporting = jax.export.export(jax.jit(lambda x: jnp.zeros(x.shape[0])), platforms=("cpu",))
+    blank = exporting(jax.ShapeDtypeStruct((*jax.export.symbolic_shape("n"), 3), np.float32))
+    content = model.export(tmp_path / "f.stablehlo").read_bytes()
+    function = dataclasses.replace(blank, mlir_module_serialized=content).call
+    np.testing.assert_allclose(function(x[:5]), model.predict(x[:5]), rtol=1e-5)
+    assert model.scores(x).shape == (200, 1)

@@ -114,7 +114,7 @@ def _trial(asked: Tuning, plans: list[Plan], data: Dataset, i: int, number: int)
     plan = _priced(asked, plans[number])
     fitted = private_trial(plan, data) if asked.private else on_other_data(plan, data)
     seed = (asked.plan.seed + 1 + i) % (LARGEST_SEED + 1)
-    trial = replace(fitted, seed=seed, tuned=None, max_epsilon=None, target_accuracy=None)
+    trial = replace(fitted, seed=seed, tuned=None, max_epsilon=None, target_accuracy=None, target_rmse=None)
     sigma = None if plan.tuned is None else plan.tuned.sigma
     return run_trial(trial, data, number, asked.folder / f"trial-{i}", sigma)
 

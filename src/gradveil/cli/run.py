@@ -51,8 +51,12 @@ def run(
         _data(help="A table of rows to test on; needs --schema.", show_default="a quarter of the rows"),
     ] = None,
     validation: Annotated[
-        float | None,
-        _data(help="Hold out this fraction of the training rows, to stop by.", show_default="none"),
+        str | None,
+        _data(
+            metavar="FRACTION|FILE",
+            help="Rows to stop by: a fraction of the training rows, or a table of others, which needs --schema.",
+            show_default="the test rows",
+        ),
     ] = None,
     client_rates: Annotated[
         str | None,
@@ -146,6 +150,10 @@ def run(
     target_accuracy: Annotated[
         float | None, _stopping(help="Stop at this accuracy, between 0 and 1.", show_default="none")
     ] = None,
+    target_rmse: Annotated[
+        float | None,
+        _stopping(help="Stop at this RMSE, in the units of the number to predict.", show_default="none"),
+    ] = None,
     attack: Annotated[
         bool | None,
         _attack(
@@ -177,8 +185,9 @@ def run(
         "batch": batch, "lr": lr, "model": model, "clip": clip, "sigma": sigma, "decay": decay, "sigma_end": sigma_end,
         "draw": draw, "sensitivity": sensitivity, "sampling": sampling, "cohort_sampling": cohort_sampling,
         "partition": partition, "noise_source": noise_source, "seed": seed, "delta": delta,
-        "target_accuracy": target_accuracy, "max_epsilon": max_epsilon, "accountant": accountant,
-        "threat_model": threat_model, "train_all": train_all or None, "target": target, "schema": schema,
+        "target_accuracy": target_accuracy, "target_rmse": target_rmse, "max_epsilon": max_epsilon,
+        "accountant": accountant, "threat_model": threat_model, "train_all": train_all or None, "target": target,
+        "schema": schema,
         "client_column": client_column, "client_rates": client_rates, "client_weights": client_weights, "test": test,
         "validation": validation,
         "dataset": dataset, "method": method,

@@ -15,6 +15,7 @@ STOPPED = {
     "rounds": "all rounds are done",
     "budget": "the next round would exceed the privacy budget",
     "target-accuracy": "the target accuracy is reached",
+    "target-rmse": "the target RMSE is reached",
 }
 
 

@@ -22,20 +22,23 @@ def load(
     client_column: str | None = None,
     test: Path | None = None,
     progress: Progress = lambda share: None,
+    validation: Path | None = None,
 ) -> Dataset:
     """Read a table and encode it by a schema.
 
     target: must be the schema's own where it is given. client_column: names each row's client. test: a table of rows to
-    test on; by default a quarter of the rows is held out, chosen by their places.
+    test on; by default a quarter of the rows is held out, chosen by their places. validation: a table of rows to stop
+    by.
     """
     if target is not None and target != schema.target.name:
         raise BadInput(f"target = {target!r}: the schema predicts {schema.target.name!r}")
     table = read_table(path, lambda share: progress(_READING * share))
-    held_out = None if test is None else read_table(test)
+    held_out, stopping = (None if other is None else read_table(other) for other in (test, validation))
     fields = rows_of(
         table,
         schema,
         held_out,
+        validation=stopping,
         client_column=client_column,
         progress=lambda share: progress(_READING + (1 - _READING) * share),
     )

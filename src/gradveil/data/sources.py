@@ -50,6 +50,7 @@ def load(
     client_column: str | None = None,
     test: str | None = None,
     validation: float | None = None,
+    validation_file: str | None = None,
     progress: Progress = lambda share: None,
 ) -> Dataset:
     """Return a built-in dataset, or the user's own from a path.
@@ -59,7 +60,8 @@ def load(
     trains on MNIST's validation split too. `seed` draws "synthetic"; the splits of all others are fixed. `schema` says
     how the columns of a user's table become features, `client_column` which column names the client of each row, and
     `test` is the path of a table to test on, which needs a schema. `validation` is the fraction of the training rows
-    that is held out to decide when to stop. `progress` is called with the fraction of a table that is read.
+    that is held out to decide when to stop, `validation_file` the path of a table of other rows for that, which needs a
+    schema. `progress` is called with the fraction of a table that is read.
 
     Guarantees: no built-in content is used whose digest is not the published one.
 
@@ -72,12 +74,16 @@ def load(
     if _is_path(name):
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split, not {name}")
-        dataset = _own(Path(os.path.expanduser(name)), target, schema, client_column, test, progress)
+        if validation is not None and validation_file is not None:
+            raise BadInput("validation, validation_file: are two ways to say what a run stops by; give one")
+        others = {"test": test, "validation_file": validation_file}
+        dataset = _own(Path(os.path.expanduser(name)), target, schema, client_column, others, progress)
         return _validated(dataset, validation)
     source = named(name)
     if target is not None:
         raise BadInput(f"--target is only for CSV files; {name} is a built-in dataset, so leave it out")
-    for option, given in (("schema", schema), ("client_column", client_column), ("test", test)):
+    only_own = {"schema": schema, "client_column": client_column, "test": test, "validation_file": validation_file}
+    for option, given in only_own.items():
         if given is not None:
             raise BadInput(f"{option}: is only for tables of your own; {name} is a built-in dataset, so leave it out")
     if train_all and name != "mnist":
@@ -113,15 +119,26 @@ def _built_in(name: str, contents: Callable[[], Any], seed: int, train_all: bool
 
 
 def _own(
-    path: Path, target: str | None, schema: Schema | None, client_column: str | None, test: str | None, done: Progress
+    path: Path,
+    target: str | None,
+    schema: Schema | None,
+    client_column: str | None,
+    others: dict[str, str | None],
+    done: Progress,
 ) -> Dataset:
-    """Load a user's own data, by a schema where there is one."""
+    """Load a user's own data, by a schema where there is one. others: files of further rows, by option."""
+    files = {option: Path(os.path.expanduser(other)) for option, other in others.items() if other is not None}
+    for option, file in files.items():
+        if schema is None:
+            raise BadInput(
+                f"{option} = {str(file)!r}: rows of another file are encoded by a schema; `gradveil data schema` "
+                "drafts one"
+            )
+        if os.path.exists(file) and os.path.samefile(file, path):
+            raise BadInput(f"{option} = {str(file)!r}: is the file that is trained on; name one with other rows")
     if schema is not None:
-        held_out = None if test is None else Path(os.path.expanduser(test))
-        return schema_data.load(path, schema, target, client_column, held_out, done)
-    if test is not None:
-        raise BadInput(
-            f"test = {test!r}: rows of another file are encoded by a schema; `gradveil data schema` drafts one"
+        return schema_data.load(
+            path, schema, target, client_column, files.get("test"), done, files.get("validation_file")
         )
     return user_data.load(path, target, done, client_column)
 

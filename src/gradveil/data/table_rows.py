@@ -23,6 +23,7 @@ def rows_of(
     schema: Schema,
     test: TextTable | None = None,
     *,
+    validation: TextTable | None = None,
     client_column: str | None = None,
     owners: Array | None = None,
     progress: Progress = lambda share: None,
@@ -30,15 +31,16 @@ def rows_of(
     """Return all fields of a dataset but its name.
 
     test: a table of rows to test on; without one, a quarter of the rows is held out, chosen by their places.
+    validation: a table of rows to stop by, none of which is trained on.
     client_column: the column that names each row's client, which becomes no feature; or owners, those names.
     Guarantees: what becomes of a row depends on that row, its place and the number of rows, so with a public schema
     `caveats` is empty.
     """
     target = schema.target
     x, y, known = _encoded(without(table, _unused(schema, client_column)), schema, progress)
-    parts = (np.arange(len(y)), None) if test is not None else quarter_by_place(len(y))
+    parts = (np.arange(len(y)), np.arange(0)) if test is not None else quarter_by_place(len(y))
     train = parts[0][known[parts[0]]]
-    held_out = _tested(test, schema, client_column) if parts[1] is None else _part(x, y, parts[1][known[parts[1]]])
+    held_out = _part(x, y, parts[1][known[parts[1]]]) if test is None else _other(test, schema, client_column)
     if len(train) < MINIMUM_RECORDS or not len(held_out):
         raise BadInput(
             f"{table.path} has {len(train)} labelled rows to train on and {len(held_out)} to test on, and at least "
@@ -50,7 +52,7 @@ def rows_of(
     dropped = f"{left_out} rows without a value of {schema.target.name!r} are left out"
     return {
         "train": _part(x, y, train),
-        "validation": None,
+        "validation": None if validation is None else _other(validation, schema, client_column),
         "test": held_out,
         "classes": schema.classes or (target.name,),
         "target_range": (target.low, target.high) if isinstance(target, NumberTarget) else None,
@@ -73,9 +75,11 @@ def _unused(schema: Schema, client_column: str | None) -> str | None:
     return None if client_column in {column.name for column in schema.columns} else client_column
 
 
-def _tested(test: TextTable | None, schema: Schema, client_column: str | None) -> Split:
-    assert test is not None
-    x, y, known = _encoded(without(test, _unused(schema, client_column)), schema, lambda share: None)
+def _other(table: TextTable, schema: Schema, client_column: str | None) -> Split:
+    """Return the labelled rows of another table than the one that is trained on; BadInput if there is none."""
+    x, y, known = _encoded(without(table, _unused(schema, client_column)), schema, lambda share: None)
+    if not known.any():
+        raise BadInput(f"{table.path} has no row with a value of {schema.target.name!r}")
     return _part(x, y, np.flatnonzero(known))
 
 

@@ -74,7 +74,7 @@ def lay_out(plan: Plan, dataset: Dataset, folder: Path, federation: Federation) 
         )
     if dataset.fitted is not None:
         raise BadInput(NO_SCHEMA)
-    if plan.validation is not None:
+    if plan.validation is not None or plan.validation_file is not None:
         raise BadInput("validation: nodes train on all rows that they hold; leave it out")
     if plan.train_all:
         raise BadInput("train_all: nodes hold the training split only; leave it out")

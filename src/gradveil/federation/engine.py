@@ -56,13 +56,17 @@ class Population:
 
 
 def _refuse_by_class(plan: Plan, dataset: Dataset) -> None:
-    """Refuse what is about classes where a number is to be predicted."""
+    """Refuse what is about classes where a number is to be predicted, and what is about a number where classes are."""
     if dataset.target_range is None:
+        if plan.target_rmse is not None:
+            raise BadInput("target_rmse: classes are predicted here, which have an accuracy; use target_accuracy")
         return
     if not isinstance(plan.partition, Iid):
         raise BadInput("partition: deals records by their class, and a number is predicted here; use iid")
     if plan.target_accuracy is not None:
-        raise BadInput("target_accuracy: a number is predicted here, which has an RMSE and no accuracy; leave it out")
+        raise BadInput(
+            "target_accuracy: a number is predicted here, which has an RMSE and no accuracy; use target_rmse"
+        )
 
 
 def _named(plan: Plan, dataset: Dataset) -> Population:

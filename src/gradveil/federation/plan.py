@@ -45,7 +45,7 @@ MOST_STEPS = 10**11
 """Local steps of all clients and rounds: more than a day of work at a million per second, beyond any machine."""
 
 
-LOADED_BY = ("target", "train_all", "schema", "client_column", "test", "validation")
+LOADED_BY = ("target", "train_all", "schema", "client_column", "test", "validation", "validation_file")
 """Fields of a plan that say how its data are loaded, as `gradveil.data.sources.load` calls them."""
 LEAST_DELTA = 1e-100
 LARGEST_DELTA = 0.01
@@ -79,13 +79,14 @@ class Plan:
 
     clients N, cohort K_t, rounds T, local_steps L, batch B, learning_rate eta, client_size |D_i|. `schema` says how the
     columns of a user's table become features, `client_column` which of them names the client of each row, and `test` is
-    a file of rows to test on; `validation` is the fraction of the training rows that is held out to stop by.
+    a file of rows to test on; `validation` is the fraction of the training rows that is held out to stop by, or
+    `validation_file` a file of other rows for that.
     `client_sizes` are the examples of each client where these differ: client_size is then the largest, every client
     draws at the rate batch / client_size, or at its own of `client_rates`, and updates are weighed by size, or by
     `client_weights`. `client_names` are theirs where nodes hold them, and not the data of this machine. `train_all`
     adds MNIST's validation images to the training split. Training stops after T rounds, or earlier at
-    `target_accuracy`, or before the round whose release would spend more than `max_epsilon` by `accountant` against
-    `threat_model`.
+    `target_accuracy` or, where a number is predicted, `target_rmse` in its units, or before the round
+    whose release would spend more than `max_epsilon` by `accountant` against `threat_model`.
     `minimum_cohort` (half the cohort by default) is for clients that can fail to reply: with fewer replies a round is
     repeated. `server_side` says what the server does with the mean update beyond adding it. `features` are what the
     model reads in place of the examples. `tuned` says where the settings were found, and what that has cost.
@@ -106,6 +107,7 @@ class Plan:
     client_column: str | None = None
     test: str | None = None
     validation: float | None = None
+    validation_file: str | None = None
     client_sizes: tuple[int, ...] | None = None
     client_names: tuple[str, ...] | None = None
     client_rates: tuple[float, ...] | None = None
@@ -119,6 +121,7 @@ class Plan:
     seed: int = 0
     delta: float = 1e-5
     target_accuracy: float | None = None
+    target_rmse: float | None = None
     max_epsilon: float | None = None
     accountant: str = "pld"
     threat_model: str = "server"
@@ -175,8 +178,9 @@ class Plan:
         delta_of(self.delta)
         if self.target_accuracy is not None and not 0 < self.target_accuracy <= 1:
             raise BadInput(f"target_accuracy = {self.target_accuracy}: must be above 0 and at most 1")
-        if self.max_epsilon is not None and not 0 < self.max_epsilon < math.inf:
-            raise BadInput(f"max_epsilon = {self.max_epsilon}: must be a finite number above 0")
+        for name in ("target_rmse", "max_epsilon"):
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
+                raise BadInput(f"{name} = {getattr(self, name)}: must be a finite number above 0")
 
     def _check_draw(self) -> None:
         example, server = (self.method.surface is s for s in (Surface.EXAMPLE, Surface.SERVER))
@@ -219,6 +223,17 @@ class Plan:
         if self.client_sizes is None:
             return (self.batch / self.client_size,) * self.clients
         return unequal.rates_of(self.sampling, self.client_sizes, self.batch, self.client_rates)
+
+    @property
+    def has_target(self) -> bool:
+        """Whether the data may end the run before its last round."""
+        return self.target_accuracy is not None or self.target_rmse is not None
+
+    def reached(self, accuracy: float | None, rmse: float | None) -> str | None:
+        """Return which target these scores of a round reach, None if they reach none."""
+        if self.target_accuracy is not None and (accuracy or 0.0) >= self.target_accuracy:
+            return "target-accuracy"
+        return "target-rmse" if self.target_rmse is not None and rmse is not None and rmse <= self.target_rmse else None
 
     @property
     def loading(self) -> dict[str, Any]:

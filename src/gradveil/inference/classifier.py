@@ -1,28 +1,18 @@
 """A classifier by the conventions of scikit-learn: fit, predict, predict_proba and score, at an epsilon."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gradveil import pipeline
-from gradveil.calibration.plan_noise import meet
 from gradveil.data.dataset import UNCOVERED, Dataset, Split
 from gradveil.errors import BadInput
-from gradveil.federation.plan import Plan
+from gradveil.inference.estimators import NAME, fitted
 from gradveil.inference.examples import Array
-from gradveil.inference.trained import Trained, in_temporary_folder, trained_of
-from gradveil.keys import LARGEST_SEED
-from gradveil.runs.presets import chosen, resolve
-from gradveil.runs.runner import Options
-from gradveil.runs.shorthand import method_named
 
 LISTED = f"The list of classes {UNCOVERED}"
-NAME = "memory:fit"
 
 
 class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,19 +56,9 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         split = Split(X, numbers.astype(np.int32))
         names = tuple(map(str, self.classes_))
         data = Dataset(NAME, split, None, split, names, own=True, caveats=(LISTED,))
-        self.model_ = _trained(self._plan(data), data)
+        self.model_ = fitted(self, data)
         self.guarantee_ = self.model_.guarantee(self.threat_model)
         return self
-
-    def _plan(self, data: Dataset) -> Plan:
-        method = method_named("non-private" if self.epsilon is None else self.method)
-        changes: dict[str, Any] = {"delta": self.delta, "threat_model": self.threat_model}
-        changes |= {key: value for key in ("clients", "rounds") if (value := getattr(self, key)) is not None}
-        if self.random_state is not None:
-            seed = int(check_random_state(self.random_state).randint(min(LARGEST_SEED, 2**31 - 1)))
-            changes |= {"seed": seed, "noise_source": "seeded"}
-        plan = resolve(NAME, data, chosen(method, data, changes, self.epsilon), changes, self.epsilon)
-        return plan if self.epsilon is None else meet(plan, data, self.epsilon)
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, in the order of `classes_`, [n, classes]."""
@@ -90,12 +70,3 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probabilities = self.predict_proba(X)
         likeliest: Array = self.classes_[np.argmax(probabilities, axis=1)]
         return likeliest
-
-
-def _trained(plan: Plan, data: Dataset) -> Trained:
-    """Train in a temporary folder; the accuracy of the result is that on the training rows."""
-
-    def carry_out(folder: Path) -> Trained:
-        return trained_of(pipeline.run(plan, data, folder, Options(), report=False))
-
-    return in_temporary_folder(carry_out)

@@ -72,16 +72,19 @@ def safetensors(arrays: dict[str, np.ndarray[Any, Any]], metadata: dict[str, str
 def stablehlo(plan: Plan, params: Tree, encoding: store.EncodingRecord) -> bytes:
     """Return x [n, ...] -> logits [n, classes], for any n, as StableHLO in portable bytecode, parameters included.
 
+    Where a number is predicted: x [n, ...] -> predictions [n], in the units of the target. A model with one output z
+    for two classes has the logits (0, z).
+
     x is uint8 where the run's data were pixels, float32 otherwise. Lowered for the CPU; no operation in it is special
     to one.
     """
-    features, model = plan.features, plan.model
+    features, model, target = plan.features, plan.model, encoding.target_range
     constants = None if features is None else cached_constants(features, encoding.shape)
 
     def function(x: Array) -> Array:
         read = readable(x) if features is None or constants is None else transform(features, constants, x)
         computed: Array = jax.vmap(model.apply, in_axes=(None, 0))(params, read)
-        return computed
+        return computed if target is None else target[0] + (computed[:, -1] + 1) * (target[1] - target[0]) / 2
 
     (count,) = jax_export.symbolic_shape("n")
     kind = np.uint8 if encoding.pixels else np.float32

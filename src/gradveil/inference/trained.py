@@ -61,7 +61,7 @@ class Trained:
 
     @machine_errors()
     def scores(self, x: Any) -> Array:
-        """Return the logits [n, classes], block by block.
+        """Return the logits [n, classes], block by block; of a number [n, 1], with its low at -1 and its high at 1.
 
         x: examples [n, ...] as the dataset stores them, or a frame of pandas, polars or pyarrow with its columns.
         """
@@ -71,7 +71,7 @@ class Trained:
 
     def _scores(self, examples: Array) -> Array:
         ready = with_features(self.plan, stored(self.encoding, examples))
-        computed: Array = logits(self.plan.model, self.params, ready)
+        computed: Array = logits(self.plan.model, self.params, ready)[:, -len(self.classes) :]
         return computed
 
     def predict_proba(self, x: Any) -> Array:

@@ -1,6 +1,6 @@
 """How many rounds a guarantee must count, which are more than were done where the data decided when to stop.
 
-A run that stops when its accuracy reaches a target is known to have stopped there, and its accuracy depends on the
+A run that stops when its accuracy or its RMSE reaches a target is known to have stopped there, and both depend on the
 data. The epsilon of the rounds done bounds what each number of rounds gives away, each with its own delta; it does not
 bound what the choice among them gives away. All planned rounds do: stopping early only leaves some of them out.
 """
@@ -17,10 +17,10 @@ from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.runs.run_records import Earlier
 
 HELD_OUT = (
-    "When the run stops depends on its accuracy on held-out records, read without noise: no epsilon covers what the "
+    "When the run stops depends on how good it is on held-out records, read without noise: no epsilon covers what the "
     "number of rounds says about those records, which are not trained on."
 )
-"""The caveat of every run that may stop at a target accuracy."""
+"""The caveat of every run that may stop at a target."""
 
 
 def planned(plan: Plan, budget: Budget, state: State, roots: Keys) -> tuple[int, int]:
@@ -31,7 +31,7 @@ def planned(plan: Plan, budget: Budget, state: State, roots: Keys) -> tuple[int,
     """
     counts, done = state.participations.copy(), state.round
     most = [int(counts.max())]
-    for t in range(done, plan.rounds if plan.target_accuracy is not None else done):
+    for t in range(done, plan.rounds if plan.has_target else done):
         counts[cohort_of(plan, t, roots)] += 1
         most.append(int(counts.max()))
     low, high = 0, len(most) - 1
@@ -46,7 +46,7 @@ def guarantees(
 ) -> tuple[int, tuple[GuaranteeRecord, ...]]:
     """Account a run that is over: how many rounds were counted, and what holds against every adversary."""
     rounds, most = planned(plan, budget, state, roots)
-    caveats = [*remarks(state.round, rounds, earlier), *([HELD_OUT] if plan.target_accuracy is not None else [])]
+    caveats = [*remarks(state.round, rounds, earlier), *([HELD_OUT] if plan.has_target else [])]
     records = budget.all_guarantees(rounds, most)
     return rounds, tuple(replace(record, caveats=(*record.caveats, *caveats)) for record in records)
 
@@ -56,7 +56,7 @@ def remarks(done: int, counted: int, earlier: Sequence[Earlier]) -> list[str]:
     caveats = []
     if counted > done:
         caveats.append(
-            f"The run stopped after {done} rounds because of the accuracy that it had reached, which depends on the "
+            f"The run stopped after {done} rounds because of how good its model was, which depends on the "
             f"data, so all {counted} rounds that it might have trained are counted."
         )
     if earlier:

@@ -24,6 +24,7 @@ LOADING = {
     "client_column": str,
     "test": str,
     "validation": float,
+    "validation_file": str,
 }
 """Options of `gradveil.data.sources.load` and their types."""
 
@@ -64,6 +65,6 @@ def path_of(name: str, value: Any) -> Path:
 def _option(key: str, kind: type[Any], value: Any) -> Any:
     if key == "schema":
         return value if isinstance(value, Schema) else read_schema(path_of(key, value))
-    if key == "test":
+    if key in ("test", "validation_file"):
         return str(path_of(key, value))
     return path_of(key, value) if key == "data_dir" else scalar(kind, value, key)

@@ -27,6 +27,7 @@ def line_of(
     began = time.perf_counter()
     tested = score(plan.model, params, dataset.test)
     stop = _stop_score(plan, dataset, done, tested)
+    stop_rmse = stop.rmse if plan.target_rmse is not None else None
     sigmas, noisy = plan.sigmas()[done.t], not plan.method.noise.silent
     sigma = float(sigmas.mean() if plan.method.surface is Surface.EXAMPLE else sigmas[0])
     sensitivity, bound = float(metrics.sensitivity), float(metrics.bound)
@@ -53,6 +54,7 @@ def line_of(
         attempts=done.attempts if done.remarks else None,
         seconds=seconds + time.perf_counter() - began,
         rmse=None if tested.rmse is None else _finite_or_none(tested.rmse * dataset.unit),
+        stop_rmse=None if stop_rmse is None else _finite_or_none(stop_rmse * dataset.unit),
         chain="",  # `store.linked` sets it
     )
 
@@ -75,8 +77,8 @@ def _spent(plan: Plan, budget: Budget, done: Round) -> tuple[GuaranteeRecord | N
 
 
 def _stop_score(plan: Plan, dataset: Dataset, done: Round, tested: Score) -> Score:
-    """Judge the target accuracy on the split held out for choices where there is one, else on the test split."""
-    if plan.target_accuracy is None or dataset.validation is None:
+    """Judge the target on the split held out for choices where there is one, else on the test split."""
+    if not plan.has_target or dataset.validation is None:
         return tested
     return score(plan.model, model_of(plan, done.state), dataset.validation)
 

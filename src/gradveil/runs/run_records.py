@@ -70,7 +70,8 @@ class RoundLine:
     spent: by the plan's accountant, null in rounds that were not accounted. rounds_left: that max_epsilon affords.
     norm_quantiles: l2 norms of gradients of single examples in runs without protection. state_sha256: of parameters,
     clip state and participations. nodes, attempts: only over a network. chain: the digest that ties the line to the
-    plan and to all lines before it. rmse: in place of the accuracies where a number is predicted, in its units.
+    plan and to all lines before it. rmse: in place of the accuracies where a number is predicted, in its units;
+    stop_rmse: on the split by which target_rmse is judged, where there is one.
     """
 
     round: int
@@ -94,6 +95,7 @@ class RoundLine:
     canaries: CanariesRecord | None = field(default=None, metadata=codec.OPTIONAL)
     attempts: int | None = field(default=None, metadata=codec.OPTIONAL)
     rmse: float | None = field(default=None, metadata=codec.OPTIONAL)
+    stop_rmse: float | None = field(default=None, metadata=codec.OPTIONAL)
     chain: str
 
     def plain(self) -> dict[str, Any]:

@@ -79,9 +79,10 @@ class Run:
     @property
     def stopped_because(self) -> str | None:
         """Return why the run is over, or None if it is not."""
-        reached = self.plan.target_accuracy
-        if self.lines and reached is not None and (self.lines[-1].stop_accuracy or 0.0) >= reached:
-            return "target-accuracy"
+        last = self.lines[-1] if self.lines else None
+        reached = None if last is None else self.plan.reached(last.stop_accuracy, last.stop_rmse)
+        if reached is not None:
+            return reached
         if self.state.round >= self.plan.rounds:
             return "rounds"
         return None if self._affords_next() else "budget"

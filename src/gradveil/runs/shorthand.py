@@ -68,7 +68,19 @@ def divided(settings: dict[str, Any]) -> tuple[dict[str, Any], "Tweaks"]:
         rest["schema"] = read_schema(Path(rest["schema"]))
     if isinstance(rest.get("test"), str | Path):
         rest["test"] = locate(Path(rest["test"]))
-    return rest, tweaks
+    return _validation(rest), tweaks
+
+
+def _validation(settings: dict[str, Any]) -> dict[str, Any]:
+    """Read `validation` as a fraction if it is a number, and as the path of a file otherwise."""
+    given = settings.get("validation")
+    if not isinstance(given, str | Path):
+        return settings
+    rest = {name: value for name, value in settings.items() if name != "validation"}
+    try:
+        return rest | {"validation": float(str(given))}
+    except ValueError:
+        return rest | {"validation_file": locate(Path(given))}
 
 
 def _sampling(name: str) -> Sampling:

@@ -132,12 +132,11 @@ def _change_rounds(folder: Path, stored_plan: Plan, plan: Plan) -> None:
     done = len(history.lines)
     if plan.rounds < done:
         raise BadInput(f"rounds = {plan.rounds}: must be at least {done}, the rounds that the run has done")
-    if (
-        stored_plan.target_accuracy is not None
-        and done
-        and (history.lines[-1].stop_accuracy or 0.0) >= stored_plan.target_accuracy
-    ):
-        raise BadInput(f"rounds = {plan.rounds}: the run is over, since it reached target_accuracy after {done} rounds")
+    last = history.lines[-1] if done else None
+    reached = None if last is None else stored_plan.reached(last.stop_accuracy, last.stop_rmse)
+    if reached is not None:
+        name = reached.replace("-", "_")
+        raise BadInput(f"rounds = {plan.rounds}: the run is over, since it reached {name} after {done} rounds")
     with files.refusing(folder, "written"):
         (folder / RESULT).unlink(missing_ok=True)  # it is about another number of rounds; a new one is made at the end
     earlier = history.earlier
