@@ -105,6 +105,8 @@ def run_all(
 def _prepared(planned_run: PlannedRun, attack: bool, progress: Progress) -> Run:
     if attack:
         scenes.refuse_numbers(planned_run.dataset)
+    if planned_run.plan.test is not None:
+        sources.refuse_trained_on("test", planned_run.plan.dataset, planned_run.plan.test)
     progress(Preparing(planned_run.plan.method.name))
     watch = planned_run.options.watch | ({self_attack.attacked_round(planned_run.plan)} if attack else set())
     return runner.prepare(

@@ -149,3 +149,9 @@ def test_validation_rows_that_cannot_serve_are_refused(files):
             gradveil.plan(files / "all.csv", **given)
     with pytest.raises(BadInput, match="validation_file: is only for tables of your own"):
         gradveil.plan("synthetic", validation=files / "kept.csv")
+
+
+def test_a_run_is_not_tested_on_the_file_that_it_trains_on(files):
+    plan = gradveil.plan(files / "all.csv", schema=files / "schema.toml", test=files / "all.csv", rounds=1, clients=3)
+    with pytest.raises(BadInput, match=r"test = .*all.csv': is the file that is trained on"):
+        gradveil.train(plan)

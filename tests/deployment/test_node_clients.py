@@ -235,7 +235,7 @@ def test_a_federated_run_has_the_guarantee_of_the_worst_client_and_a_table_of_al
 BAD_TABLES = {
     "a column is missing": ("age,back\n" + "40,yes\n" * 12, "'days'"),
     "a class that the schema does not know": (table(20, label="perhaps"), "'perhaps'"),
-    "no rows": ("age,days,back\n", "0"),
+    "no rows": ("age,days,back\n", "no row"),
     "an unknown column": (table(20, header="age,days,back").replace("\n", ",1\n").replace("back,1", "back,x"), "'x'"),
 }
 

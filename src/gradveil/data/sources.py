@@ -134,13 +134,19 @@ def _own(
                 f"{option} = {str(file)!r}: rows of another file are encoded by a schema; `gradveil data schema` "
                 "drafts one"
             )
-        if os.path.exists(file) and os.path.samefile(file, path):
-            raise BadInput(f"{option} = {str(file)!r}: is the file that is trained on; name one with other rows")
+        if option == "validation_file":  # a server of nodes tests on all rows of its file, and trains on none
+            refuse_trained_on(option, path, file)
     if schema is not None:
         return schema_data.load(
             path, schema, target, client_column, files.get("test"), done, files.get("validation_file")
         )
     return user_data.load(path, target, done, client_column)
+
+
+def refuse_trained_on(option: str, trained_on: "str | Path", other: "str | Path") -> None:
+    """Refuse a file of other rows that is the one that is trained on."""
+    if os.path.exists(other) and os.path.exists(trained_on) and os.path.samefile(other, trained_on):
+        raise BadInput(f"{option} = {str(other)!r}: is the file that is trained on; name one with other rows")
 
 
 def locate(name: "str | os.PathLike[str]") -> str:

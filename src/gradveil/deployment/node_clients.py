@@ -1,5 +1,6 @@
 """Clients that a node holds by name, with as many rows as each has: what it tells of them, and which a plan means."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from gradveil import codec
+from gradveil.data import schema_data
 from gradveil.data.dataset import Dataset, Split
 from gradveil.data.natural_clients import MOST_NAME
 from gradveil.data.partition import Iid
 from gradveil.data.schema_text import read_schema
-from gradveil.data.sources import load
+from gradveil.data.sources import load, locate
 from gradveil.data.table_schema import Schema
 from gradveil.data.unequal import owns
 from gradveil.errors import BadInput, quoted
@@ -59,13 +61,14 @@ def node_data(
     if client is not None and client_column is not None:
         raise BadInput("client, client_column: a node is one client or several; give one of the two")
     by = None if schema is None else read_schema(schema)
-    every = data if by is not None else None
-    dataset = load(data, data_dir=data_dir, target=target, schema=by, client_column=client_column, test=every)
+    place = locate(data)
+    if by is not None and os.path.isabs(place):
+        dataset = schema_data.load(Path(place), by, target, client_column, test=Path(place))
+        dataset = replace(dataset, test=Split(dataset.test.x[:1].copy(), dataset.test.y[:1].copy()))
+    else:
+        dataset = load(data, data_dir=data_dir, target=target, schema=by, client_column=client_column)
     if dataset.fitted is not None:
         raise BadInput(NO_SCHEMA)
-    if every is not None:
-        one = Split(dataset.test.x[:1].copy(), dataset.test.y[:1].copy())
-        dataset = replace(dataset, test=one)
     if client is None:
         return dataset
     if not dataset.own:
