@@ -10,7 +10,7 @@ COMPILE := UV_CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/uv pip compile pyproject
 UPGRADE :=
 
 .PHONY: help setup demo quick test golden test-slow fuzz test-tables test-flower test-browser test-packaging browser lint lock audit-deps bench \
-	audit-peers docs schemas results full-size sound clean
+	audit-peers docs schemas results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -93,16 +93,9 @@ docs: $(VENV)/.ready-docs  ## build/docs/html: the documentation site; runs its 
 schemas: setup  ## docs/schemas: JSON Schemas of what gradveil prints and stores
 	$(BIN)/python docs/schemas/write.py
 
-results: setup  ## docs/results.md: every table at desk scale (an hour on two cores)
-	$(BIN)/gradveil table all --scale desk
-	cp runs/tables/desk/results.md docs/results.md
-	$(BIN)/python -m tools.audit_table replay,mechanism 60000
-
-full-size: setup  ## docs/full-size.md: every table at the paper's size, from the committed records
-	$(BIN)/gradveil table all --docs docs
-
-sound: setup  ## docs/sound.md and docs/sound.svg, from the committed records
+results: setup  ## docs/results.md, docs/sound.md and docs/sound.svg, from the committed records
 	$(BIN)/gradveil table sound --docs docs
+	$(BIN)/gradveil table all --docs docs
 
 $(PEERS)/.ready: benchmarks/peers-requirements.txt
 	$(PYTHON) -m venv $(PEERS)

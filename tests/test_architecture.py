@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "leakage": RUNS,
     "calibration": RUNS,
     "deployment": RUNS | {"aggregation"},
-    "reproduction": RUNS | {"leakage", "calibration"},
+    "reproduction": RUNS | {"leakage", "calibration", "auditing"},
     "reports": PRODUCTS,
     "pipeline": PRODUCTS | {"reports"},  # train, attack, report: the one way, for api, web and cli
     "inference": PRODUCTS | {"reports", "pipeline"},  # what a trained model is used for

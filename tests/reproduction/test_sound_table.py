@@ -13,7 +13,7 @@ from gradveil.errors import BadInput
 from gradveil.reports.sound_figure import described, figure_text
 from gradveil.reproduction import sound_runs
 from gradveil.reproduction.sound_beside import OURS, PAPER_FIGURES, SOUND_EPSILON
-from gradveil.reproduction.sound_cells import DATASETS, EPSILONS, SoundRecord, SoundSetting, means, settings
+from gradveil.reproduction.sound_cells import DATASETS, EPSILONS, FURTHER, SoundRecord, SoundSetting, means, settings
 from gradveil.reproduction.sound_page import cell_text, page, rows
 from gradveil.reproduction.sound_records import SoundRecords
 from gradveil.reproduction.sound_runs import SoundDriver
@@ -168,7 +168,7 @@ def test_a_cell_says_what_was_spent_where_that_is_much_less_than_its_target():
 
 def test_every_dataset_has_a_cell_for_every_epsilon_and_those_of_fed_sum_are_run():
     cells = list(settings(DATASETS))
-    assert len(set(cells)) == len(cells) == 6 * 3 * len(EPSILONS)
+    assert len(set(cells)) == len(cells) == 6 * 3 * len(EPSILONS) + len(FURTHER)
     assert all(cell.is_run for cell in cells if cell.method == "fed-sum")
 
 
@@ -194,18 +194,28 @@ def test_no_committed_record_exceeds_its_target_and_none_stands_twice():
 
 
 def test_what_is_quoted_stands_in_the_results():
-    lines = (ROOT / "docs" / "results.md").read_text().splitlines()
-    full_size = (ROOT / "docs" / "full-size.md").read_text()
-    fixed = full_size.partition("## privacy-fixed-rounds")[2].partition("\n## ")[0].splitlines()
+    fidelity = " ".join((ROOT / "docs" / "fidelity.md").read_text().split())
+    page = (ROOT / "docs" / "results.md").read_text()
+    fixed = page.partition("## privacy-fixed-rounds")[2].partition("\n## ")[0].splitlines()
     (sound,) = {line for line in fixed if line.startswith("| fed-cdp / sound epsilon |")}
     assert [float(x) for x in re.findall(r"· ([\d.]+) \[", sound)] == list(SOUND_EPSILON.values())
-    for method, sigma in (("fed-cdp", "epsilon 25.9 "), ("fed-alpha-cdp", "no finite epsilon")):
-        told = f"noise-scale at paper scale: sigma = 6 / {method}: accuracy {OURS['mnist', method].accuracy:.4f} "
-        assert any(told in line and sigma in line for line in lines)
+    for method, name, spent in (
+        ("fed-cdp", "Fed-CDP", "epsilon 25.9 against the server"),
+        ("fed-alpha-cdp", "Fed-alphaCDP", "no finite epsilon"),
+    ):
+        assert f"{name} {OURS['mnist', method].accuracy:.4f} ({spent})" in fidelity
         (row,) = {line for line in fixed if line.startswith(f"| {method} / accuracy |")}
         for place, dataset in ((-3, "adult"), (-2, "cancer")):
             assert f"{OURS[dataset, method].accuracy:.4f} ±" in row.split("|")[place]
     assert all(OURS[dataset, "fed-cdp"].epsilon == SOUND_EPSILON[dataset] for dataset in ("adult", "cancer"))
+
+
+def test_two_folders_of_sound_records_are_refused(tmp_path, capsys):
+    assert main(["table", "sound", "--records", str(tmp_path), "--out", str(tmp_path / "other")]) == 2
+    assert (
+        capsys.readouterr().err
+        == "gradveil: records, out: name the same folder for sound, where its records are; give one\n"
+    )
 
 
 def test_a_figure_is_drawn_of_any_records_and_marks_the_papers_points():

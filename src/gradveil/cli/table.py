@@ -61,6 +61,8 @@ def table(
     that several tables share are computed once.
     """
     if name == "sound":
+        if records is not None and out is not None:
+            raise BadInput("records, out: name the same folder for sound, where its records are; give one")
         with doing("starting JAX"):
             from gradveil.cli import table_sound
         return table_sound.execute(

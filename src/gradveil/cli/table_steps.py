@@ -18,8 +18,9 @@ from gradveil.errors import BadInput
 from gradveil.fields import whole
 from gradveil.names import pick
 from gradveil.reports.exhibits import gallery_of
-from gradveil.reproduction import claims
+from gradveil.reproduction import claims, sound_page
 from gradveil.reproduction.attack_tables import FIGURES
+from gradveil.reproduction.audited import AuditRecords, short_section
 from gradveil.reproduction.cell import REASONS, Agreement, FilledCell, Table, counts
 from gradveil.reproduction.committed import CommittedRecords, recorded_facts
 from gradveil.reproduction.driver import HOUR, Driver, cached_at_paper_scale
@@ -27,6 +28,7 @@ from gradveil.reproduction.executor import Executor
 from gradveil.reproduction.job_cache import JobCache
 from gradveil.reproduction.results_page import Section, markdown, results
 from gradveil.reproduction.scale import SCALES, Scale
+from gradveil.reproduction.sound_records import SoundRecords
 from gradveil.reproduction.stand_ins import DatasetFinder
 from gradveil.reproduction.table_names import TABLES, lay_out
 from gradveil.reproduction.table_text import cell_records, cell_text, csv_text, grid, latex_text
@@ -74,15 +76,24 @@ def execute(request: TableRequest) -> None:
 
 
 def _write_page(request: TableRequest, docs: Path) -> None:
-    """Write the page of all tables at the paper's size, from the committed records alone: no cache, no data."""
+    """Write the page of all results from the committed records alone: no cache, no data.
+
+    It has accuracy at sound epsilons and audits where there are records of them, then the paper's tables at its size.
+    """
     with tempfile.TemporaryDirectory() as folder:
         alone = replace(request, scale="paper", minutes=0.0, out=Path(folder))
         chosen, names = _checked(alone)
         tables = {name: lay_out(name, chosen) for name in names}
         filled, driver = _fill(tables, chosen, alone, JobCache(alone.out))
-        page = results(_sections(tables, filled, driver), _facts(chosen, driver), "The paper at full size")
-    store.write(docs / "full-size.md", page.encode())
-    say(f"written: {docs / 'full-size.md'}")
+        page = results(_sections(tables, filled, driver), _facts(chosen, driver), _opening(request.records))
+    store.write(docs / "results.md", page.encode())
+    say(f"written: {docs / 'results.md'}")
+
+
+def _opening(records: Path) -> list[str]:
+    """Return the sections that go beyond the paper, of what has records."""
+    accuracies, audits = SoundRecords(records).read(), AuditRecords(records).read()
+    return [*([sound_page.section(accuracies)] if accuracies else []), *([short_section(audits)] if audits else [])]
 
 
 def _no_data(name: str) -> Dataset:

@@ -21,11 +21,6 @@ GENERATED = (
     "generation overwrites it."
 )
 
-AUDITED = (
-    "Whether the epsilon that a method claims is true: [audit.md](audit.md#every-method-on-digits) has a measured "
-    "lower bound beside each."
-)
-
 
 def markdown(title: str, filled: Sequence[FilledCell], notes: Sequence[str]) -> str:
     """Return a table as GitHub Markdown, and below it the counts, the notes, and what its cells rest on."""
@@ -58,8 +53,11 @@ class Section:
     notes: Sequence[str]
 
 
-def results(sections: Sequence[Section], facts: dict[str, str], title: str = "Results") -> str:
-    """Return the page of all tables, with the facts about them all and a summary first."""
+def results(sections: Sequence[Section], facts: dict[str, str], opening: Sequence[str] = ()) -> str:
+    """Return the page of all tables, with the facts about them all and a summary first.
+
+    opening: sections on what goes beyond the paper, which come before its tables.
+    """
     tables = [part for section in sections for part in (f"## {_escaped(section.name)}", _section(section))]
     differing = [
         _difference(section.name, cell)
@@ -68,9 +66,10 @@ def results(sections: Sequence[Section], facts: dict[str, str], title: str = "Re
         if cell.agreement is Agreement.DIFFERS
     ]
     parts = [
-        f"# {title}",
+        "# Results",
         GENERATED,
-        AUDITED,
+        *opening,
+        "## The paper at full size" if opening else "",
         _list("", (f"{key}: {value}" for key, value in facts.items())),
         f"All tables together, {_counted([cell for section in sections for cell in section.cells])}",
         *_summary(sections),
@@ -105,7 +104,7 @@ def _summary(sections: Sequence[Section]) -> list[str]:
         for data, (n, steps) in steps_left(named).items()
     ]
     return [
-        "## What reproduces, what does not, and what is left",
+        "### What reproduces, what does not, and what is left",
         "A cell can be compared if the paper prints a figure, says how it was obtained, and it is no timing of its own "
         "machine. Left are cells without a record at this size, or with too few repeats to judge.",
         _table(heads, rows),

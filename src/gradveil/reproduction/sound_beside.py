@@ -41,8 +41,8 @@ OURS = {
     ("cancer", "fed-cdp"): OurFigure(0.9133, 182.0),
     ("cancer", "fed-alpha-cdp"): OurFigure(0.9189, None),
 }
-"""At the paper's sigma, clients and rounds: noise-scale at paper scale in docs/results.md (MNIST; searched rate)
-and the means of privacy-fixed-rounds in docs/full-size.md. Other datasets were trained with fewer clients only."""
+"""At the paper's sigma, clients and rounds: "What training showed" in docs/fidelity.md (MNIST; searched rate) and the
+means of privacy-fixed-rounds in docs/results.md. Other datasets were trained with fewer clients only."""
 PAPER_FIGURES = tuple(
     PaperFigure(
         dataset,

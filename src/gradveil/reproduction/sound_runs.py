@@ -19,7 +19,8 @@ from gradveil.federation.plan import NoiseSource, Plan
 from gradveil.federation.plan_data import data_for
 from gradveil.federation.rounds import rounds
 from gradveil.keys import Keys
-from gradveil.reproduction.sound_cells import SoundRecord, SoundSetting, settings
+from gradveil.models.features.maps import RandomMap
+from gradveil.reproduction.sound_cells import PROJECTED, SoundRecord, SoundSetting, settings
 from gradveil.reproduction.sound_records import SoundRecords
 from gradveil.runs import store
 from gradveil.runs.budget import Budget
@@ -50,7 +51,7 @@ class SoundDriver:
     def fill(self, datasets: Sequence[str]) -> None:
         """Run every cell that has no record of the same plan, those of fed-sum first; stale records are dropped."""
         began = self.clock()
-        for setting in sorted(settings(datasets), key=lambda setting: setting.method != "fed-sum"):
+        for setting in sorted(settings(datasets), key=lambda setting: setting.method == "fed-cdp"):
             if self._late(began):
                 return
             if setting.is_run and setting.dataset not in self.lacking:
@@ -101,14 +102,25 @@ def plans_of(setting: SoundSetting, dataset: Dataset, load: Callable[..., Datase
 
     Where cohorts are drawn, the seed decides how often the busiest client takes part, and so the noise.
     """
-    fields = {"dataset": setting.dataset, "method": setting.method, "threat_model": setting.threat_model}
+    method = "fed-sum" if setting.method == PROJECTED else setting.method
+    fields = {"dataset": setting.dataset, "method": method, "threat_model": setting.threat_model}
     given = fields | ({"train_all": True} if setting.dataset in WITH_VALIDATION else {})
     plan = resolved({}, given, Tweaks(), load, setting.target_epsilon)[0]
+    plan = projected(plan) if setting.method == PROJECTED else plan
     seeded = [replace(plan, seed=seed) for seed in range(seeds)]
     if plan.cohort < plan.clients:
         return [meet(one, dataset, setting.target_epsilon) for one in seeded]
     met = meet(plan, dataset, setting.target_epsilon)
     return [replace(met, seed=one.seed) for one in seeded]
+
+
+def projected(plan: Plan) -> Plan:
+    """Return the plan with a random projection in place of its fitted map.
+
+    To 400 features, which did better than 200, 300 and 600 on held-out training images of MNIST.
+    """
+    assert plan.features is not None  # those of pictures, the only ones that are asked for
+    return replace(plan, features=replace(plan.features, map=RandomMap(k=400)))
 
 
 def trained(setting: SoundSetting, plan: Plan, dataset: Dataset) -> SoundRecord:

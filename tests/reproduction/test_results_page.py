@@ -1,4 +1,4 @@
-"""The page of the paper at full size is what the committed records give, and says what is left."""
+"""The page of results is what the committed records give, and says what is left."""
 
 from pathlib import Path
 
@@ -22,9 +22,9 @@ def cell(column, published="0.9", reason=None, job=None, row=("fed-cdp", "accura
 @pytest.mark.slow
 def test_the_page_in_the_documents_is_what_the_records_give(tmp_path, capsys):
     assert main(["table", "all", "--docs", str(tmp_path), "--records", str(ROOT / "results" / "records")]) == 0
-    written = (tmp_path / "full-size.md").read_text()
-    assert written == (ROOT / "docs" / "full-size.md").read_text()
-    assert "full-size.md" in capsys.readouterr().out
+    written = (tmp_path / "results.md").read_text()
+    assert written == (ROOT / "docs" / "results.md").read_text()
+    assert "results.md" in capsys.readouterr().out
 
 
 def test_without_records_there_is_no_page_but_a_sentence(tmp_path, capsys):
