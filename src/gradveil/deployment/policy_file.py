@@ -40,13 +40,13 @@ _MEANING = {
 }
 _MEANING_AGAINST_SUMS = {
     "minimum_sigma": (
-        "The least noise on every sum that is sent, as a multiple of the clipping bound C; of a secure sum the noise of\n"
-        "# all nodes together, less that of `tolerated` of them."
+        "The least noise on every sum that is sent, as a multiple of the clipping bound C; of a secure sum\n"
+        "# the noise of all nodes together, less that of `tolerated` of them."
     ),
     "maximum_epsilon": (
         "What the server may learn about one record (for fed-sdp-client: one client), over all plans and restarts.\n"
-        "# Accounted by PLD: secure sums against an adversary who sees only sums over nodes and knows what `tolerated`\n"
-        "# of them added, all else against an adversary who sees every update that leaves this node."
+        "# Accounted by PLD: secure sums against an adversary who sees only sums over nodes and knows what\n"
+        "# `tolerated` of them added, all else against an adversary who sees every update that leaves this node."
     ),
 }
 """What differs where adversary = "aggregate"."""
