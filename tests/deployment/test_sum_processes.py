@@ -32,7 +32,7 @@ from gradveil.runs.presets import resolve
 
 pytestmark = pytest.mark.flower
 __all__ = ["nothing_is_left_running"]
-SITES = ("site-0", "site-1", "site-2", "site-3")
+SITES = ("site-0", "site-1", "site-2", "site-3", "site-4")
 SEEDED = Policy(allow_seeded=True, maximum_epsilon=1e3, maximum_delta=0.01)
 
 
@@ -43,7 +43,7 @@ def plan_of(nodes, rounds=3, **more):
 
 @pytest.fixture
 def federation(nothing_is_left_running):
-    """A server and three or four nodes, which allow seeded noise unless they are given another policy."""
+    """A server and three to five nodes, which allow seeded noise unless they are given another policy."""
     opened = []
 
     def start(nodes, policy=SEEDED):
