@@ -224,8 +224,9 @@ def test_two_sums_that_differ_in_one_node_have_noise_of_their_own(sums):
     noise = difference - one.added(here.task().params, *last[:2])
     # Shares of variance s^2 = z^2 / (r - t): four at t = 1 and three at t = 1.
     expected = one.multiplier * np.sqrt(4 / 3 + 3 / 2)
-    assert stats.kstest(noise / expected, "norm").pvalue > 1e-4
-    assert stats.kstest(noise / (expected / 3), "norm").pvalue < 1e-4
+    square = np.sum(noise**2) / expected**2
+    assert 1e-7 < stats.chi2.cdf(square, one.size) < 1 - 1e-7
+    assert stats.chi2.sf(9 * square, one.size) < 1e-7  # a third of the noise would be seen, but for once in 10^13
 
 
 def test_an_answer_after_its_time_is_not_sent_and_costs_nothing(sums):
