@@ -59,16 +59,20 @@ def signers():
     return {f"site-{i}": ec.generate_private_key(ec.SECP384R1()) for i in range(5)}
 
 
-@pytest.fixture
-def federation(signers):
-    """Five nodes that require three in a sum, each with a sum of vectors of its own."""
+def federation_of(signers):
+    """Give five nodes that require four in a sum, each with a sum of vectors of its own."""
     roster = KeyRoster({name: key_line(key.public_key()) for name, key in signers.items()})
-    made = Federation(dict(signers), roster, Crowd(tolerated=1, minimum_nodes=3))
+    made = Federation(dict(signers), roster, Crowd(tolerated=1, minimum_nodes=4))
     random = np.random.default_rng(3)
     for name in signers:
         made.start(name)
         made.vectors[name] = ring.bounded_sum(random.normal(size=(RECORDS, SIZE)), 1.0)
     return made
+
+
+@pytest.fixture
+def federation(signers):
+    return federation_of(signers)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What a server, or a node together with it, may try against a secure sum: refused, or random numbers."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -126,6 +127,20 @@ def time_stamp_as_card(federation, cards):
     return swapped("site-1", signature=stamp)(federation, cards)
 
 
+def signed_for(purpose):
+    """Give a card whose words the right key signed for another program or message: the bytes begin otherwise."""
+
+    def make(federation, cards):
+        card = cards[1]
+        words = [card.name, card.run, card.plan, card.roster, card.key.hex(), card.nonce.hex()]
+        signature = federation.signers["site-1"].sign(
+            purpose + json.dumps(words, separators=(",", ":")).encode(), ec.ECDSA(hashes.SHA384())
+        )
+        return swapped("site-1", signature=signature)(federation, cards)
+
+    return make
+
+
 def renamed_card(federation, cards):
     return {"cards": tuple(replace(c, name="site-1") if c.name == "site-2" else c for c in cards if c.name != "site-1")}
 
@@ -163,6 +178,8 @@ REFUSED = {
     "a key in the middle": (key_in_the_middle, "site-1 is not signed"),
     "a signature by another key": (signed_by_another, "site-1 is not signed"),
     "a time stamp signed for Flower": (time_stamp_as_card, "site-1 is not signed"),
+    "the words of a card without a tag": (signed_for(b""), "site-1 is not signed"),
+    "the words of a card under the tag alone": (signed_for(b"gradveil/secure-sum/1/"), "site-1 is not signed"),
     "a card under another name": (renamed_card, "site-1 is not signed"),
     "a card of another run": (card_of(run=OTHER_RUN), "another run, plan or roster"),
     "a card for another plan": (card_of(plan=OTHER_PLAN), "another run, plan or roster"),
@@ -172,7 +189,7 @@ REFUSED = {
     "cards out of order": (lambda f, c: {"cards": c[::-1]}, "sorted by name"),
     "own card missing": (lambda f, c: {"cards": c[1:]}, "current one is missing"),
     "stale own card": (stale_own, "current one is missing"),
-    "too few nodes": (lambda f, c: {"cards": c[:2]}, "requires at least 3"),
+    "too few nodes": (lambda f, c: {"cards": c[:3]}, "requires at least 4"),
     "too few honest nodes": (lambda f, c: {"tolerated": 4}, "2 more are needed"),
     "fewer tolerated than the policy's": (lambda f, c: {"tolerated": 0}, "requires at least 1"),
     "another plan": (lambda f, c: {"plan": OTHER_PLAN}, "is not the one that this run"),
@@ -258,6 +275,35 @@ def test_a_retry_without_the_missing_node_has_fresh_noise_and_is_charged_again(f
     noise = (summed - plain) / (2.0 * 2**24 * (4 / 3) ** 0.5)
     assert 1e-6 < stats.chi2.sf(np.sum(noise**2), 40) < 1 - 1e-6
     assert [digest for _, digest in federation.charged] == [first.digest] * 4 + [retry.digest] * 4
+
+
+def test_a_late_answer_to_an_attempt_that_was_given_up_gives_another_sum_with_noise_of_its_own(federation):
+    """The server says that site-4 dropped out, and asks it after the others: two sums, whose difference is noised."""
+    federation.size = size = 4000
+    for name in NAMES:
+        federation.vectors[name] = np.full(size, 3.0 if name == "site-4" else 1.0)
+    cards = federation.introduce()
+    everyone, without = federation.attempt(cards), federation.attempt(cards[:4], serial=1)
+    answers = ask_all(federation, dict.fromkeys(NAMES[:4], everyone))
+    rest = federation.collected(without, ask_all(federation, dict.fromkeys(NAMES[:4], without)))
+    whole = federation.collected(everyone, answers | ask_all(federation, {"site-4": everyone}))
+    noise = ((whole - rest).view(np.int64) / 2**24 - 3.0) / (2.0 * (1 + size**0.5 / 2**24))
+    assert np.mean(noise**2) == pytest.approx(5 / 4 + 4 / 3, rel=5 * (2 / size) ** 0.5)
+    assert [digest for _, digest in federation.charged] == [everyone.digest] * 4 + [without.digest] * 4 + [
+        everyone.digest
+    ]
+
+
+def test_what_colluding_nodes_cannot_subtract_is_the_promised_noise(federation):
+    """Five nodes of which one colludes: four shares make z Delta, and all five sqrt(5 / 4) of it."""
+    federation.size = size = 20_000
+    for name in NAMES:
+        federation.vectors[name] = np.zeros(size)
+    attempt = federation.attempt(federation.introduce())
+    answers = {name: federation.answer(name, attempt, take=seeded_bytes(NAMES.index(name))) for name in NAMES}
+    promised = 2.0 * (2**24 + size**0.5)
+    noise = federation.collected(attempt, answers).view(np.int64) / promised
+    assert np.mean(noise**2) == pytest.approx(5 / 4, rel=5 * (2 / size) ** 0.5)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])

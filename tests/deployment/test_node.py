@@ -326,6 +326,23 @@ def test_a_written_policy_is_the_one_that_is_read_and_explains_every_key(tmp_pat
         assert not line or line.startswith("#") or lines[i - 1].startswith("# ")
 
 
+def above(text, key):
+    """Give the comment above a key."""
+    before = text.partition(f"\n{key} = ")[0].splitlines()
+    first = max(i for i, line in enumerate(before) if not line.startswith("#"))
+    return " ".join(line.removeprefix("# ") for line in before[first + 1 :])
+
+
+def test_a_written_policy_says_against_whom_its_epsilon_is_counted():
+    every = "against an adversary who sees every update that leaves this node"
+    assert every in above(as_toml(policies.STRICT), "maximum_epsilon")
+    text = as_toml(replace(policies.STRICT, adversary="aggregate", roster="0" * 64))
+    trusting = above(text, "maximum_epsilon")
+    assert "secure sums against an adversary who sees only sums over nodes and knows what `tolerated` of" in trusting
+    assert f"all else {every}" in trusting
+    assert "of a secure sum the noise of all nodes together" in above(text, "minimum_sigma")
+
+
 @pytest.mark.parametrize("shard", ["3/3", "a/3", "1", "-1/3"])
 def test_a_shard_is_two_numbers(shard):
     with pytest.raises(BadInput, match="shard"):

@@ -32,7 +32,7 @@ from gradveil.runs.presets import resolve
 
 pytestmark = pytest.mark.flower
 __all__ = ["nothing_is_left_running"]
-SITES = ("site-0", "site-1", "site-2", "site-3")
+SITES = ("site-0", "site-1", "site-2", "site-3", "site-4")
 SEEDED = Policy(allow_seeded=True, maximum_epsilon=1e3, maximum_delta=0.01)
 
 
@@ -43,7 +43,7 @@ def plan_of(nodes, rounds=3, **more):
 
 @pytest.fixture
 def federation(nothing_is_left_running):
-    """A server and three or four nodes, which allow seeded noise unless they are given another policy."""
+    """A server and three to five nodes, which allow seeded noise unless they are given another policy."""
     opened = []
 
     def start(nodes, policy=SEEDED):
@@ -150,7 +150,10 @@ def test_a_killed_node_is_left_out_of_the_next_attempt_and_both_are_charged(fede
     assert store.read_json(folder / store.RESULT)["max_participations"] == len(noted)
 
 
-def test_a_restarted_worker_and_a_killed_server_cost_an_attempt_and_nothing_leaves_twice(federation, tmp_path):
+def test_a_restarted_worker_a_killed_server_and_a_killed_superlink_cost_attempts_and_nothing_leaves_twice(
+    federation, tmp_path
+):
+    """Three nodes, who must all answer: one that is killed is waited for until it is back."""
     plan, here = plan_of(3, rounds=4), federation(3)
     folder = laid_out(plan, tmp_path / "run")
     supervisor.begin(here.crew, here.server, folder, QUIET)
@@ -162,7 +165,14 @@ def test_a_restarted_worker_and_a_killed_server_cost_an_attempt_and_nothing_leav
     kill(conductors())
     with pytest.raises(processes.Failed, match="restart with --resume"):
         list(following)
-    lines = lines_of(here, folder)
+    first = here.crew.processes["superlink"]
+
+    def meanwhile(line):
+        if line.round == 2:
+            os.killpg(first.pid, signal.SIGKILL)
+
+    lines = lines_of(here, folder, meanwhile)
+    assert here.crew.processes["superlink"] is not first
     assert lines[-1].round == 3
     noted = [json.loads(line)["round"] for line in (folder / "attempts.jsonl").read_text().splitlines()]
     result = store.read_json(folder / store.RESULT)

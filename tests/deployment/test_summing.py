@@ -1,6 +1,7 @@
 """What a server may try against a node that takes part in secure sums: refused and free, or random and charged."""
 
 import os
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -223,8 +224,9 @@ def test_two_sums_that_differ_in_one_node_have_noise_of_their_own(sums):
     noise = difference - one.added(here.task().params, *last[:2])
     # Shares of variance s^2 = z^2 / (r - t): four at t = 1 and three at t = 1.
     expected = one.multiplier * np.sqrt(4 / 3 + 3 / 2)
-    assert stats.kstest(noise / expected, "norm").pvalue > 1e-4
-    assert stats.kstest(noise / (expected / 3), "norm").pvalue < 1e-4
+    square = np.sum(noise**2) / expected**2
+    assert 1e-7 < stats.chi2.cdf(square, one.size) < 1 - 1e-7
+    assert stats.chi2.sf(9 * square, one.size) < 1e-7  # a third of the noise would be seen, but for once in 10^13
 
 
 def test_an_answer_after_its_time_is_not_sent_and_costs_nothing(sums):
@@ -234,6 +236,21 @@ def test_an_answer_after_its_time_is_not_sent_and_costs_nothing(sums):
     assert isinstance(answer, Refusal)
     assert "the time for an answer is over" in answer.reason
     assert here.spent("site-0") == []
+
+
+def test_the_time_for_an_answer_begins_when_a_node_is_asked_and_counts_what_it_reads(sums, monkeypatch):
+    here, read = sums(), Node.records
+    engine, cards = here.opened()
+    here.ask("site-0", here.told(engine, cards)["site-0"])  # compiled now
+
+    def slow(node, order):
+        time.sleep(1.2)
+        return read(node, order)
+
+    monkeypatch.setattr(Node, "records", slow)
+    answer = here.ask("site-0", replace(here.told(engine, cards, serial=1)["site-0"], within=1.0))
+    assert answer == Refusal("within = 1: the time for an answer is over")
+    assert here.spent("site-0") == [0]
 
 
 def test_the_charge_is_on_disk_before_noise_is_drawn(sums, monkeypatch):

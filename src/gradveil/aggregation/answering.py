@@ -41,15 +41,17 @@ def answer(
     charge: Callable[[Attempt], None],
     *,
     within: float,
+    begun: float | None = None,
     take: Bytes = secret_bytes,
     clock: Callable[[], float] = time.monotonic,
 ) -> SumAnswer:
     """Answer an attempt once, or raise Refused.
 
     charge: write down that this attempt is released; it is on disk when it returns, and it may refuse. within: seconds
-    after which nothing is sent. Nothing here fails because of data: what is not finite or too large is clamped.
+    after which nothing is sent, from `begun` on the clock, which is now unless given. Nothing here fails because of
+    data: what is not finite or too large is clamped.
     """
-    begun = clock()
+    begun = clock() if begun is None else begun
     pairs = epochs.admit(attempt)
     units = ring.encode(contribution.compute())
     if units.shape != (attempt.size,):

@@ -114,12 +114,12 @@ class Epochs:
 
     def _numbers(self, attempt: Attempt, epoch: Epoch) -> None:
         nodes = len(attempt.cards)
-        if attempt.tolerated < self.crowd.tolerated:
-            raise Refused(f"tolerated = {attempt.tolerated}: this node requires at least {self.crowd.tolerated}")
         if nodes < self.crowd.minimum_nodes:
             raise Refused(f"nodes = {nodes}: this node requires at least {self.crowd.minimum_nodes} in a sum")
         if nodes - attempt.tolerated < LEAST_HONEST:
             raise Refused(f"nodes = {nodes}: with {attempt.tolerated} tolerated, {LEAST_HONEST} more are needed")
+        if attempt.tolerated < self.crowd.tolerated:
+            raise Refused(f"tolerated = {attempt.tolerated}: this node requires at least {self.crowd.tolerated}")
         if attempt.serial <= epoch.last:
             raise Refused(f"serial = {attempt.serial}: must be above {epoch.last}, which was asked before")
 

@@ -1,6 +1,6 @@
 """A policy as a commented TOML file."""
 
-from gradveil.deployment.policy import Policy
+from gradveil.deployment.policy import AGGREGATE, Policy
 
 _HEAD = """\
 # What may be done with the data of this node. The node refuses every order that breaks a rule, and says which.
@@ -38,12 +38,25 @@ _MEANING = {
         "# `gradveil audit` measures what updates reveal. Those records are not trained on."
     ),
 }
+_MEANING_AGAINST_SUMS = {
+    "minimum_sigma": (
+        "The least noise on every sum that is sent, as a multiple of the clipping bound C; of a secure sum\n"
+        "# the noise of all nodes together, less that of `tolerated` of them."
+    ),
+    "maximum_epsilon": (
+        "What the server may learn about one record (for fed-sdp-client: one client), over all plans and restarts.\n"
+        "# Accounted by PLD: secure sums against an adversary who sees only sums over nodes and knows what\n"
+        "# `tolerated` of them added, all else against an adversary who sees every update that leaves this node."
+    ),
+}
+"""What differs where adversary = "aggregate"."""
 
 
 def as_toml(policy: Policy) -> str:
     """Return a policy as TOML, with a comment above every key; a limit that is not set is left out."""
     lines = [_HEAD]
-    for name, meaning in _MEANING.items():
+    meanings = _MEANING | (_MEANING_AGAINST_SUMS if policy.adversary == AGGREGATE else {})
+    for name, meaning in meanings.items():
         value = getattr(policy, name)
         if value is not None:
             lines.append(f"# {meaning}\n{name} = {_toml(value)}\n")

@@ -1,6 +1,7 @@
 """A node that also takes part in secure sums: its checks, its charge on disk, then its answer under masks."""
 
 import math
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,7 @@ class Summing:
         return epochs.introduce(request.run, codec.digest(order.plan))
 
     def _answer(self, request: SumOrder) -> SumAnswer:
+        begun = time.monotonic()
         epochs, order = self._admitted(request.order), request.order
         params, (x, y, copies) = self.node.weights(order), self.node.records(order)
         one = RoundSum.of(order.plan, order.t, params, x.shape[1:])
@@ -81,6 +83,7 @@ class Summing:
             Contribution(multiplier=one.multiplier, records=one.records, compute=lambda: one.added(params, x, y)),
             charge,
             within=request.within,
+            begun=begun,
             take=noise_bytes(order.plan, order.key, order.node),
         )
 

@@ -37,7 +37,10 @@ class SumOrder:
 
 
 def attempt_of(request: SumOrder, size: int) -> Attempt:
-    """Return what masks are bound to: everything that all nodes of a sum must have been told alike."""
+    """Return what masks are bound to: everything that a node is told, but which node it is and the clients it holds.
+
+    Those two differ between the nodes of a sum; each checks its own.
+    """
     order = request.order
     if order.plan.secure_sum is None:
         raise BadInput("secure_sum: the plan has none, so there is nothing to sum under masks")
@@ -48,13 +51,15 @@ def attempt_of(request: SumOrder, size: int) -> Attempt:
         round=order.t,
         size=size,
         tolerated=order.plan.secure_sum.colluders,
-        state=_state(order),
+        state=_state(request),
         cards=request.cards,
     )
 
 
-def _state(order: Order) -> str:
-    """Return the digest of the weights, and of what the examples must look like."""
-    words = canonical([order.nodes, order.key, list(order.shape), list(order.classes), list(order.columns)])
+def _state(request: SumOrder) -> str:
+    """Return the digest of the weights, of what the examples must look like, and of all else that is told alike."""
+    order = request.order
+    examples = [list(order.shape), list(order.classes), list(order.columns)]
+    words = canonical([order.nodes, order.key, *examples, order.canaries, float(request.within).hex()])
     described = np.frombuffer(hashlib.sha256(words).digest(), np.uint8)
     return state_digest([described, *order.params, *order.clip_state])
