@@ -9,8 +9,9 @@ from pathlib import Path
 from gradveil import own_code
 from gradveil.auditing.audit_record import AUDIT, AuditRecord, AuditRow
 from gradveil.auditing.audits import LEVELS, Effort, audit
+from gradveil.auditing.calls import Mechanism, described
 from gradveil.auditing.junit import junit, sentence
-from gradveil.auditing.outside import Mechanism, Outside, audit_outside
+from gradveil.auditing.outside import Outside, audit_outside
 from gradveil.auditing.subject import Subject, changed_data, over_nodes, subject_of
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json, say, table
@@ -118,8 +119,8 @@ def _function(name: str) -> Mechanism:
     sys.path.insert(0, str(Path.cwd()))
     try:
         candidate = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise BadInput(f"mechanism = {quoted(name)}: cannot be imported ({error})") from None
+    except (Exception, SystemExit) as error:
+        raise BadInput(f"mechanism = {quoted(name)}: cannot be imported, {described(error)}") from error
     if not callable(candidate):
         raise BadInput(f"mechanism = {quoted(name)}: is not a function")
     made: Mechanism = candidate
