@@ -143,8 +143,16 @@ def test_an_audit_without_rows_claims_nothing():
         (["fed-cdp", "--releases", "1"], "releases = 1"),
         (["fed-cdp", "--confidence", "2"], "confidence = 2"),
         (["fed-cdp", "--mechanism", "json:dumps"], "not both"),
+        (["plan.toml", "--dataset", "digits"], "dataset = 'digits'"),
+        (["--mechanism", "json:dumps", "--noise-multiplier", "1", "--level", "wrong"], "level = "),
     ],
 )
 def test_an_audit_that_cannot_be_made_is_one_sentence(arguments, said, capsys):
     assert main(["audit", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_the_help_keeps_the_shape_of_what_a_mechanism_takes(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["audit", "--help"]) == 0
+    assert "f(gradients [n, d], seed)" in capsys.readouterr().out

@@ -271,3 +271,26 @@ def test_code_that_fails_is_bad_input_and_refutes_nothing(text, said, tmp_path, 
 def test_a_mechanism_that_is_none_is_one_sentence(name, capsys):
     assert main(["audit", "--mechanism", name, "--noise-multiplier", "1"]) == 2
     assert "mechanism = " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["claimed-epsilon", "noise-multiplier", "clip", "units", "dimension", "delta"])
+def test_options_of_mechanisms_are_refused_by_name_where_none_is_given(option, capsys):
+    assert main(["audit", "fed-cdp", "--level", "replay", f"--{option}", "1"]) == 2
+    assert f"--{option}: goes with --mechanism" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("victims", "400"), ("dataset", "digits"), ("data-dir", "."), ("level", "black-box")]
+)
+def test_options_of_plans_are_refused_by_name_where_a_mechanism_is_given(option, value, capsys):
+    assert main(["audit", "--mechanism", "m:f", "--noise-multiplier", "1", f"--{option}", value]) == 2
+    assert f"--{option}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("level", ["replay", "mechanism"])
+def test_a_function_is_audited_at_the_level_that_is_asked_for(level, tmp_path, monkeypatch, capsys):
+    (tmp_path / "somebodys.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = ["--noise-multiplier", "1", "--releases", "400", "--json", "--level", level]
+    assert main(["audit", "--mechanism", "somebodys:release", *options]) == 0
+    assert {row["level"] for row in json.loads(capsys.readouterr().out)["rows"]} == {level}
