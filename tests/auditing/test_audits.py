@@ -20,7 +20,7 @@ from gradveil.auditing.replayer import Replayer
 from gradveil.auditing.subject import subject_of
 from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.cli.main import main
-from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
+from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP, FED_SDP_CLIENT
 from gradveil.models.networks import Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.schedule import Constant
@@ -66,6 +66,29 @@ def test_the_mechanism_level_reaches_nine_tenths_of_the_true_mu_where_batches_ar
     stage = staged(gradveil.plan("digits", method, model=Mlp(hidden=(4,)), **sizes), digits, 8)
     scores = simulate(Replayer(stage, 3, 0.5), Neighbors((LOUD,) * 2), "update", MechanismEffort(releases=60_000), 3)
     assert 0.9 / z < mu_told((scores["known"],), 0.95) <= 1 / z
+
+
+@pytest.mark.parametrize(("base", "cohorts"), [(FED_SDP, "poisson"), (FED_SDP_CLIENT, "fixed"), (FED_CDP, "fixed")])
+def test_a_true_claim_of_clients_that_are_seldom_drawn_is_not_refuted(base, cohorts, audited):
+    few = Effort(mechanism=MechanismEffort(releases=40_000, least=100))
+    method = replace(base, clip=Flat(1.0), noise=Constant(2.0))
+    sizes = {"clients": 40, "cohort": 2, "rounds": 12, "cohort_sampling": cohorts}
+    assert audited(method, ("mechanism",), effort=few, **sizes).verdict != "refuted"
+
+
+@pytest.mark.parametrize("threat", ["central", "central-visible"])
+def test_a_quarter_of_the_noise_is_refuted_where_not_all_clients_are_drawn(threat, digits):
+    few = Effort(mechanism=MechanismEffort(releases=80_000, least=100))
+    sizes = {"clients": 4, "cohort": 2, "client_size": 8, "batch": 4, "rounds": 6, "model": Mlp(hidden=(4,))}
+    claimed, true = (
+        subject_of(
+            gradveil.plan("digits", replace(FED_SDP, clip=Flat(1.0), noise=Constant(z)), **sizes), digits, "quarter"
+        )
+        for z in (2.0, 0.5)
+    )
+    planted = replace(true, claims=tuple(c for c in claimed.claims if c.threat_model == threat), ledger=claimed.ledger)
+    replayer = Replayer(staged(planted.plan, digits, 8), 0, 0.5)
+    assert overall(simulated(planted, replayer, 0, few)) == "refuted"
 
 
 LOUD_PLAN = """
