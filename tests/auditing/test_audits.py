@@ -17,6 +17,7 @@ from gradveil.auditing.neighbors import LOUD, Neighbors
 from gradveil.auditing.probe import staged
 from gradveil.auditing.replay_level import ReplayEffort
 from gradveil.auditing.replayer import Replayer
+from gradveil.auditing.stopping import uncovered
 from gradveil.auditing.subject import subject_of
 from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.cli.main import main
@@ -68,7 +69,10 @@ def test_the_mechanism_level_reaches_nine_tenths_of_the_true_mu_where_batches_ar
     assert 0.9 / z < mu_told((scores["known"],), 0.95) <= 1 / z
 
 
-@pytest.mark.parametrize(("base", "cohorts"), [(FED_SDP, "poisson"), (FED_SDP_CLIENT, "fixed"), (FED_CDP, "fixed")])
+@pytest.mark.parametrize(
+    ("base", "cohorts"),
+    [(FED_SDP, "poisson"), (FED_SDP_CLIENT, "fixed"), pytest.param(FED_CDP, "fixed", marks=pytest.mark.slow)],
+)
 def test_a_true_claim_of_clients_that_are_seldom_drawn_is_not_refuted(base, cohorts, audited):
     few = Effort(mechanism=MechanismEffort(releases=40_000, least=100))
     method = replace(base, clip=Flat(1.0), noise=Constant(2.0))
@@ -173,6 +177,19 @@ def test_an_audit_without_rows_claims_nothing():
 def test_an_audit_that_cannot_be_made_is_one_sentence(arguments, said, capsys):
     assert main(["audit", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_audit_says_that_it_does_not_cover_rows_that_decide_when_to_stop(audited):
+    few = Effort(replay=ReplayEffort(keys=2, climbs=0, draws=10, longest=8), mechanism=FEW.mechanism)
+    stops = audited(AT_THE_SERVER, ("replay", "mechanism"), effort=few, rounds=1, target_accuracy=0.9)
+    assert {row.level for row in stops.rows if "450 test rows" in row.why} == {"replay", "mechanism"}
+    assert not any("stops" in row.why for row in audited(AT_THE_SERVER, effort=few, rounds=1).rows)
+
+
+def test_rows_held_out_of_those_for_training_are_named_as_what_decides():
+    data = gradveil.dataset("digits", validation=0.1)
+    plan = gradveil.plan("digits", "fed-cdp", validation=0.1, target_accuracy=0.9)
+    assert f"{len(data.validation)} validation rows" in uncovered(plan, data)
 
 
 def test_the_help_keeps_the_shape_of_what_a_mechanism_takes(capsys, monkeypatch):

@@ -18,6 +18,7 @@ from gradveil.auditing.one_run_levels import black_box, in_every_release, one_ru
 from gradveil.auditing.probe import Probe, staged
 from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
 from gradveil.auditing.replayer import Replayer
+from gradveil.auditing.stopping import uncovered
 from gradveil.auditing.subject import LOUD_DELTA, EpsilonClaim, Subject
 from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.errors import BadInput
@@ -66,6 +67,8 @@ def audit(
     for level in (one for one in possible if one in levels):
         tell(level)
         rows += RUNNERS[level](subject, seed, effort)
+    if (rest := uncovered(subject.plan, subject.dataset)) is not None:
+        rows = [replace(row, why=f"{row.why}; {rest}") for row in rows]
     return AuditRecord(
         verdict=overall(rows),
         rows=tuple(rows),
