@@ -17,10 +17,11 @@ from gradveil.auditing.neighbors import LOUD, Neighbors
 from gradveil.auditing.probe import staged
 from gradveil.auditing.replay_level import ReplayEffort
 from gradveil.auditing.replayer import Replayer
+from gradveil.auditing.stopping import uncovered
 from gradveil.auditing.subject import subject_of
 from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.cli.main import main
-from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP
+from gradveil.methods import FED_ALPHA_CDP, FED_CDP, FED_SDP, FED_SDP_CLIENT
 from gradveil.models.networks import Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.schedule import Constant
@@ -66,6 +67,32 @@ def test_the_mechanism_level_reaches_nine_tenths_of_the_true_mu_where_batches_ar
     stage = staged(gradveil.plan("digits", method, model=Mlp(hidden=(4,)), **sizes), digits, 8)
     scores = simulate(Replayer(stage, 3, 0.5), Neighbors((LOUD,) * 2), "update", MechanismEffort(releases=60_000), 3)
     assert 0.9 / z < mu_told((scores["known"],), 0.95) <= 1 / z
+
+
+@pytest.mark.parametrize(
+    ("base", "cohorts"),
+    [(FED_SDP, "poisson"), (FED_SDP_CLIENT, "fixed"), pytest.param(FED_CDP, "fixed", marks=pytest.mark.slow)],
+)
+def test_a_true_claim_of_clients_that_are_seldom_drawn_is_not_refuted(base, cohorts, audited):
+    few = Effort(mechanism=MechanismEffort(releases=40_000, least=100))
+    method = replace(base, clip=Flat(1.0), noise=Constant(2.0))
+    sizes = {"clients": 40, "cohort": 2, "rounds": 12, "cohort_sampling": cohorts}
+    assert audited(method, ("mechanism",), effort=few, **sizes).verdict != "refuted"
+
+
+@pytest.mark.parametrize("threat", ["central", "central-visible"])
+def test_a_quarter_of_the_noise_is_refuted_where_not_all_clients_are_drawn(threat, digits):
+    few = Effort(mechanism=MechanismEffort(releases=80_000, least=100))
+    sizes = {"clients": 4, "cohort": 2, "client_size": 8, "batch": 4, "rounds": 6, "model": Mlp(hidden=(4,))}
+    claimed, true = (
+        subject_of(
+            gradveil.plan("digits", replace(FED_SDP, clip=Flat(1.0), noise=Constant(z)), **sizes), digits, "quarter"
+        )
+        for z in (2.0, 0.5)
+    )
+    planted = replace(true, claims=tuple(c for c in claimed.claims if c.threat_model == threat), ledger=claimed.ledger)
+    replayer = Replayer(staged(planted.plan, digits, 8), 0, 0.5)
+    assert overall(simulated(planted, replayer, 0, few)) == "refuted"
 
 
 LOUD_PLAN = """
@@ -143,8 +170,29 @@ def test_an_audit_without_rows_claims_nothing():
         (["fed-cdp", "--releases", "1"], "releases = 1"),
         (["fed-cdp", "--confidence", "2"], "confidence = 2"),
         (["fed-cdp", "--mechanism", "json:dumps"], "not both"),
+        (["plan.toml", "--dataset", "digits"], "dataset = 'digits'"),
+        (["--mechanism", "json:dumps", "--noise-multiplier", "1", "--level", "wrong"], "level = "),
     ],
 )
 def test_an_audit_that_cannot_be_made_is_one_sentence(arguments, said, capsys):
     assert main(["audit", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_audit_says_that_it_does_not_cover_rows_that_decide_when_to_stop(audited):
+    few = Effort(replay=ReplayEffort(keys=2, climbs=0, draws=10, longest=8), mechanism=FEW.mechanism)
+    stops = audited(AT_THE_SERVER, ("replay", "mechanism"), effort=few, rounds=1, target_accuracy=0.9)
+    assert {row.level for row in stops.rows if "450 test rows" in row.why} == {"replay", "mechanism"}
+    assert not any("stops" in row.why for row in audited(AT_THE_SERVER, effort=few, rounds=1).rows)
+
+
+def test_rows_held_out_of_those_for_training_are_named_as_what_decides():
+    data = gradveil.dataset("digits", validation=0.1)
+    plan = gradveil.plan("digits", "fed-cdp", validation=0.1, target_accuracy=0.9)
+    assert f"{len(data.validation)} validation rows" in uncovered(plan, data)
+
+
+def test_the_help_keeps_the_shape_of_what_a_mechanism_takes(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["audit", "--help"]) == 0
+    assert "f(gradients [n, d], seed)" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from gradveil.aggregation import answering, noise
+from gradveil.aggregation.answering import Contribution
 from gradveil.auditing import masked_sums
 from gradveil.auditing.audits import Effort, audit
 from gradveil.auditing.masked_sums import simulated
@@ -33,7 +34,7 @@ def test_the_scores_are_those_of_gaussians_under_the_noise_that_is_left(plan):
     found = simulated(plan, 1, 1, 4000, seed=3)
     # mu = 1 / z of all honest nodes; sqrt(3 / 4) of it under the noise of all four, sqrt(3) under that of one.
     for view, mu in (("aggregate", 1.0), ("model", 0.75**0.5), ("alone", 3**0.5)):
-        scores = found[view]
+        scores, _ = found[view]
         spread = scores.absent.std()
         assert (scores.present.mean() - scores.absent.mean()) / spread == pytest.approx(mu, abs=0.08)
         auc = (scores.present[:, None] > scores.absent[None, :500]).mean()
@@ -59,6 +60,20 @@ def test_a_node_that_adds_no_clip_is_found(plan, monkeypatch):
     subject = subject_of(plan, load("digits"), "sums")
     monkeypatch.setattr(masked_sums.ring, "bounded_sum", lambda vectors, bound: vectors.sum(axis=0) / 2e3)
     assert audit(subject, ("mechanism",), 1, EFFORT).verdict == "refuted"
+
+
+def test_noise_that_follows_the_unit_is_found_though_the_sum_does_not_move(plan, monkeypatch):
+    method = replace(FED_SUM, noise=Constant(20.0))
+    subject = subject_of(replace(plan, rounds=8, method=method), load("digits"), "sums")
+    own = Effort(mechanism=MechanismEffort(releases=48_000))
+
+    def followed(multiplier, vector):
+        more = 1.15 if vector.any() else 1.0
+        return Contribution(multiplier=more * multiplier, records=1, compute=lambda: 0 * vector)
+
+    assert audit(subject, ("mechanism",), 1, own).verdict == "consistent"
+    monkeypatch.setattr(masked_sums, "_of", followed)
+    assert audit(subject, ("mechanism",), 1, own).verdict == "refuted"
 
 
 def test_levels_that_read_single_clients_are_refused(plan):

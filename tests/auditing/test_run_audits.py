@@ -62,6 +62,16 @@ def test_a_record_that_was_edited_is_refused(run):
     (run / AUDIT).write_text(text)
 
 
+def test_a_run_that_its_budget_ended_is_measured_by_the_rounds_that_it_trained(tmp_path):
+    sizes = {"clients": 2, "cohort": 2, "client_size": 8, "batch": 4, "rounds": 400, "model": Mlp(hidden=(4,))}
+    plan = gradveil.plan("digits", "fed-sdp", sigma=4, max_epsilon=3.0, threat_model="central", **sizes)
+    gradveil.train(plan, tmp_path / "run")
+    record = gradveil.audit(tmp_path / "run", ("replay", "mechanism"), releases=4000)
+    assert record.verdict == "consistent"
+    measured = {row.level: row for row in record.rows if row.threat_model == "central"}
+    assert 0.8 * measured["replay"].claimed < measured["replay"].lower_bound <= measured["replay"].claimed
+
+
 @pytest.mark.parametrize("level", ["one-run", "black-box"])
 def test_a_run_over_nodes_takes_no_canaries_and_says_so_in_one_sentence(level, run, capsys):
     (run / JOURNAL).touch()

@@ -59,3 +59,17 @@ def test_the_check_sees_what_a_command_that_works_imports():
     code, heavy = imported("account", "--sigma", "1", "--q", "0.1", "--steps", "2", "--json")
     assert code == 0
     assert {"numpy", "scipy"} <= set(heavy)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fed-cdp", "--delta", "1e-5"),
+        ("--mechanism", "mine:release", "--victims", "400"),
+        ("--mechanism", "mine:release", "--level", "replay,one-run"),
+        ("fed-cdp", "--mechanism", "mine:release"),
+        (),
+    ],
+)
+def test_an_audit_of_one_kind_refuses_options_of_the_other_before_anything_heavy_is_imported(arguments):
+    assert imported("audit", *arguments) == [2, []]

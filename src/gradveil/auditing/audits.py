@@ -9,15 +9,16 @@ from importlib.util import find_spec
 from gradveil import codec
 from gradveil.auditing.audit_record import AuditRecord, AuditRow, overall
 from gradveil.auditing.bounds import MOST_EPSILON
-from gradveil.auditing.composing import VIEWS, lower_bound
+from gradveil.auditing.composing import BY_DRAW, VIEWS, lower_bound
 from gradveil.auditing.encodings import MovedOthers, moved_others, of_encoding
 from gradveil.auditing.judging import row_of
-from gradveil.auditing.mechanism_level import MechanismEffort, simulate
+from gradveil.auditing.mechanism_level import Attendance, MechanismEffort, simulate
 from gradveil.auditing.neighbors import LOUD, Neighbors
 from gradveil.auditing.one_run_levels import black_box, in_every_release, one_run
 from gradveil.auditing.probe import Probe, staged
 from gradveil.auditing.replay_level import FALSE_ALARMS, ReplayEffort, RoundFinding, replay
 from gradveil.auditing.replayer import Replayer
+from gradveil.auditing.stopping import uncovered
 from gradveil.auditing.subject import LOUD_DELTA, EpsilonClaim, Subject
 from gradveil.auditing.telling import Scores, mu_told, told_apart
 from gradveil.errors import BadInput
@@ -66,6 +67,8 @@ def audit(
     for level in (one for one in possible if one in levels):
         tell(level)
         rows += RUNNERS[level](subject, seed, effort)
+    if (rest := uncovered(subject.plan, subject.dataset)) is not None:
+        rows = [replace(row, why=f"{row.why}; {rest}") for row in rows]
     return AuditRecord(
         verdict=overall(rows),
         rows=tuple(rows),
@@ -104,7 +107,8 @@ def _replayed_row(
     subject: Subject, claim: EpsilonClaim, findings: list[RoundFinding], moved: MovedOthers | None, spent: float
 ) -> AuditRow:
     began = time.perf_counter()
-    by_rounds = lower_bound(subject.plan, findings, claim.threat_model, subject.participations, claim.delta)
+    rounds = subject.rounds, subject.participations
+    by_rounds = lower_bound(subject.plan, findings, claim.threat_model, *rounds, claim.delta)
     strongest = max(by_rounds, of_encoding(moved, claim), key=lambda one: one.epsilon)
     seconds = spent + time.perf_counter() - began
     return row_of(claim, "replay", strongest.epsilon, MOST_EPSILON, 1 - FALSE_ALARMS, strongest.why, seconds)
@@ -129,15 +133,15 @@ def _masked(subject: Subject, seed: int, effort: Effort) -> list[AuditRow]:
 def simulated(subject: Subject, replayer: Replayer, seed: int, effort: Effort) -> list[AuditRow]:
     """Simulate what each adversary sees, once for those who see the same, and only where something is claimed."""
     tested = [claim for claim in subject.claims if claim.tested is not None and _noised(subject, claim)]
-    groups: dict[tuple[str, bool], list[EpsilonClaim]] = {}
+    groups: dict[tuple[str, bool, Attendance], list[EpsilonClaim]] = {}
     for claim in tested:
         groups.setdefault(_seen(subject, claim), []).append(claim)
     each = 1 - (1 - effort.confidence) / (2 * max(len(tested), 1))
     rows: list[AuditRow] = []
-    for (sees, everyone), claims in groups.items():
+    for (sees, everyone, attends), claims in groups.items():
         began = time.perf_counter()
         pair = Neighbors((LOUD,) * _layers(replayer), whole=everyone)
-        scores = simulate(replayer, pair, sees, effort.mechanism, seed)
+        scores = simulate(replayer, pair, sees, effort.mechanism, seed, attends)
         spent = (time.perf_counter() - began) / len(claims)
         for claim in claims:
             rows += _mechanism_rows(subject, claim, scores, each, effort.confidence, spent)
@@ -149,9 +153,17 @@ def _noised(subject: Subject, claim: EpsilonClaim) -> bool:
     return VIEWS[claim.threat_model] != "steps" or subject.plan.method.surface is Surface.EXAMPLE
 
 
-def _seen(subject: Subject, claim: EpsilonClaim) -> tuple[str, bool]:
+def _seen(subject: Subject, claim: EpsilonClaim) -> tuple[str, bool, Attendance]:
     everyone = claim.threat_model.startswith("client") or subject.plan.method.surface is not Surface.EXAMPLE
-    return "model" if VIEWS[claim.threat_model] == "model" else "update", everyone
+    return "model" if VIEWS[claim.threat_model] == "model" else "update", everyone, _attendance(subject, claim)
+
+
+def _attendance(subject: Subject, claim: EpsilonClaim) -> Attendance:
+    """Return when the unit's client takes part: by the draw of cohorts, or as often as the busiest client does."""
+    plan = subject.plan
+    if claim.threat_model in BY_DRAW:
+        return Attendance(subject.rounds, plan.cohort / plan.clients if plan.cohort < plan.clients else None)
+    return Attendance(min(subject.rounds, subject.participations))
 
 
 def _layers(replayer: Replayer) -> int:
@@ -163,7 +175,7 @@ def _mechanism_rows(
     subject: Subject, claim: EpsilonClaim, scores: dict[str, Scores], each: float, confidence: float, spent: float
 ) -> list[AuditRow]:
     """Return the row of a claim, and one at a larger delta if it is refuted there."""
-    own = scores["known" if claim.threat_model == "type2-known" else "secret"]
+    own = scores["known" if claim.threat_model in _told_draws(subject) else "secret"]
     statistics, runs = (own, scores["energy"]), len(own.present)
     why = f"{runs} simulated runs with the unit and {runs} without{_gaussian(subject, statistics, each)}"
     bounds = told_apart(statistics, claim.delta, each)
@@ -174,6 +186,11 @@ def _mechanism_rows(
         row = row_of(loud, "mechanism", bounds.bound, bounds.ceiling, confidence, why, 0.0)
         rows += [row] if row.verdict == "refuted" else []
     return rows
+
+
+def _told_draws(subject: Subject) -> tuple[str, ...]:
+    """Return who is told which batches hold the unit, and which cohorts its client where not all are in each."""
+    return ("type2-known", *(("central-visible",) if subject.plan.cohort < subject.plan.clients else ()))
 
 
 def _gaussian(subject: Subject, statistics: tuple[Scores, ...], each: float) -> str:

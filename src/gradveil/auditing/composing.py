@@ -29,6 +29,8 @@ VIEWS = {
     "client-server": "update",
 }
 """What each adversary sees."""
+BY_DRAW = ("central", "central-visible", "client-central")
+"""Those against whom a claim counts how likely a client is drawn, and not how often it was."""
 FAINT = 1e-9
 INDEPENDENT = (FixedPass, Poisson, WithReplacement, Whole)
 """Samplings whose local steps are drawn one by one, or not at all."""
@@ -42,8 +44,13 @@ class Lower:
     why: str
 
 
-def lower_bound(plan: Plan, findings: Sequence[RoundFinding], threat: str, participations: int, delta: float) -> Lower:
-    """Return the largest epsilon that the findings prove against an adversary: of one release, or of all composed."""
+def lower_bound(
+    plan: Plan, findings: Sequence[RoundFinding], threat: str, counted: int, participations: int, delta: float
+) -> Lower:
+    """Return the largest epsilon that the findings prove against an adversary: of one release, or of all composed.
+
+    counted: how many rounds of the plan the claims count.
+    """
     sees = VIEWS[threat]
     by_client = threat.startswith("client") or plan.method.surface is not Surface.EXAMPLE
     if sees == "steps" and plan.method.surface is not Surface.EXAMPLE:
@@ -54,9 +61,9 @@ def lower_bound(plan: Plan, findings: Sequence[RoundFinding], threat: str, parti
     scaled = max((_of_scales(f, sees, by_client, threat, delta) for f in findings), default=0.0)
     if scaled > 0:
         return Lower(scaled, "the size of the noise depends on the unit, so that the noise shows it")
-    rounds = [_round(plan, _finding_of(plan, findings, t), t, sees, by_client) for t in range(plan.rounds)]
+    rounds = [_round(plan, _finding_of(plan, findings, t), t, sees, by_client) for t in range(counted)]
     epsilon = min(MOST_EPSILON, _composed(plan, rounds, threat, participations, delta))
-    return Lower(epsilon, f"{len(findings)} kinds of rounds replayed, all {plan.rounds} rounds composed")
+    return Lower(epsilon, f"{len(findings)} kinds of rounds replayed, all {counted} rounds composed")
 
 
 def _certain(findings: Sequence[RoundFinding], sees: str, by_client: bool) -> str | None:
@@ -145,7 +152,7 @@ def _gaussian(mu: float) -> tuple[Step, ...]:
 
 def _composed(plan: Plan, rounds: list[tuple[Step, ...]], threat: str, participations: int, delta: float) -> float:
     """Compose the rounds as the adversary sees them."""
-    if threat in ("central", "central-visible", "client-central"):
+    if threat in BY_DRAW:
         secret = threat != "central-visible" and plan.cohort_sampling is CohortSampling.POISSON
         return pld_of_rounds(rounds, 1, plan.cohort / plan.clients, delta, ADD_REMOVE, secret or threat == "central")
     costly = merged(*sorted(rounds, key=_cost, reverse=True)[:participations])

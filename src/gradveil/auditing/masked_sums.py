@@ -76,31 +76,39 @@ def runs_of(rounds: int, effort: MechanismEffort) -> int:
 
 
 def _mechanism_rows(
-    subject: Subject, claim: EpsilonClaim, scores: Scores, confidence: tuple[float, float], spent: float
+    subject: Subject, claim: EpsilonClaim, statistics: tuple[Scores, ...], confidence: tuple[float, float], spent: float
 ) -> list[AuditRow]:
-    runs, (each, all_rows) = len(scores.present), confidence
+    runs, (each, all_rows) = len(statistics[0].present), confidence
     why = f"{runs} runs of the protocol with the unit and {runs} without"
-    bounds = told_apart((scores,), claim.delta, each)
+    bounds = told_apart(statistics, claim.delta, each)
     rows = [row_of(claim, "mechanism", bounds.bound, bounds.ceiling, all_rows, why, spent)]
     loud = replace(claim, delta=LOUD_DELTA, epsilon=subject.at(claim, LOUD_DELTA))
-    bounds = told_apart((scores,), LOUD_DELTA, each)
+    bounds = told_apart(statistics, LOUD_DELTA, each)
     row = row_of(loud, "mechanism", bounds.bound, bounds.ceiling, all_rows, why, 0.0)
     return [*rows, row] if row.verdict == "refuted" else rows
 
 
-def simulated(plan: Plan, units: int, rounds: int, runs: int, seed: int) -> dict[str, Scores]:
-    """Return log-likelihood ratios of all rounds, up to constants, by what is seen: sum_t <release_t, v> / z_t^2."""
+def simulated(plan: Plan, units: int, rounds: int, runs: int, seed: int) -> dict[str, tuple[Scores, Scores]]:
+    """Return two statistics of all rounds by what is seen: the log-likelihood ratio, and the sum of squares.
+
+    Up to constants they are sum_t <release_t, v> / z_t^2 and sum_t ||release_t||^2 / z_t^2; the second shows noise that
+    follows the unit.
+    """
     if plan.secure_sum is None:
         return {}
     multipliers, by_world = plan.sigmas()[:rounds, 0], []
     unit = np.full(COORDINATES, LOUD / math.sqrt(COORDINATES))
     for world, vectors in enumerate((np.tile(unit, (units, 1)), np.zeros((units, COORDINATES)))):
-        there, scores = ring.bounded_sum(vectors, 1.0), np.zeros((len(SeenSum._fields), runs))
+        there, scores = ring.bounded_sum(vectors, 1.0), np.zeros((len(SeenSum._fields), 2, runs))
         for t, z in enumerate(multipliers):
             seen = _seen(plan.secure_sum, float(z), there, runs, (seed, world, t))
-            scores += np.stack([view @ unit / z**2 for view in seen])
+            scores += np.stack([(view @ unit / z**2, np.square(view).sum(axis=1) / z**2) for view in seen])
         by_world.append(scores)
-    return {name: Scores(by_world[0][i], by_world[1][i]) for i, name in enumerate(SeenSum._fields)}
+    present, absent = by_world
+    return {
+        name: (Scores(present[i, 0], absent[i, 0]), Scores(present[i, 1], absent[i, 1]))
+        for i, name in enumerate(SeenSum._fields)
+    }
 
 
 def _seen(sums: SecureSum, multiplier: float, there: Reals, runs: int, seeds: tuple[int, int, int]) -> SeenSum:

@@ -41,35 +41,54 @@ class MechanismEffort:
     chunk: int = 100
 
 
+class Attendance(NamedTuple):
+    """The rounds of a run, preparations among them, and how likely the unit's client is in each; None: in all."""
+
+    rounds: int
+    rate: float | None = None
+
+
 class Weighing(NamedTuple):
-    """What turns a release into numbers: weights and widths of its coordinates, mu of one inclusion, the rate."""
+    """What turns a release into numbers: weights and widths of its coordinates, mu of one inclusion, the rate.
+
+    cohort: how likely the client is drawn; None where it is for certain.
+    """
 
     weights: Array
     widths: Array
     mu: Array
     rate: float | None
+    cohort: float | None
 
 
-def simulate(replayer: Replayer, pair: Neighbors, sees: str, effort: MechanismEffort, seed: int) -> dict[str, Scores]:
+def simulate(
+    replayer: Replayer,
+    pair: Neighbors,
+    sees: str,
+    effort: MechanismEffort,
+    seed: int,
+    attends: Attendance | None = None,
+) -> dict[str, Scores]:
     """Return the scores of simulated runs of the replayer's stage by statistic.
 
     `secret` and `known`: the logarithm of the likelihood ratio, for those who do not know which batches hold the unit
-    and for those who do. `energy`: the sum of squares, which shows noise that follows the unit. A run is all rounds of
-    gradients, in the first state of the clip; the other records contribute nothing.
+    and for those who do; where clients are drawn, for those who do not know the cohorts and for those who do. `energy`:
+    the sum of squares, which shows noise that follows the unit. A run is all rounds of gradients that the client
+    attends (those of the plan unless told), in the first state of the clip; the other records contribute nothing.
     """
     stage, pair = replayer.stage, replace(pair, others=0.0)
     plan = stage.plan
     first, clients = len(plan.preparation), plan.cohort if sees == "model" else 1
-    rounds = min(plan.rounds - first, max(1, effort.releases // (2 * clients * effort.least)))
+    attends = attends or Attendance(plan.rounds)
+    rounds = min(max(1, attends.rounds - first), max(1, effort.releases // (2 * clients * effort.least)))
     runs = int(np.clip(effort.releases // (2 * clients * rounds), effort.chunk, effort.most)) // effort.chunk
     root = Keys.of(seed, False)
     moment = replayer.moment(first, stage.start(root), [Keys.of((seed + i) % 2**32, False) for i in range(24)])
-    weighing = _weighing(replayer, moment, pair, sees)
+    weighing = _weighing(replayer, moment, pair, sees)._replace(cohort=attends.rate)
     sigmas = jnp.asarray(plan.sigmas()[first : first + rounds], jnp.float32)
-    program = partial(
-        _program(replayer, ClientSpec.of(plan, first), sees, pair.whole), weighing, sigmas, moment.tasks[0]
-    )
     by_world, names, gone = [], ("present", "absent"), (NOBODY, replayer.absent(pair))
+    simulation = _program(replayer, ClientSpec.of(plan, first), sees, pair.whole, gone[1])
+    program = partial(simulation, weighing, sigmas, moment.tasks[0])
     for name, who, world in zip(names, gone, replayer.worlds(moment, pair), strict=True):
         roots = jax.random.split(keys.named(root.private, name), runs * effort.chunk).reshape(runs, effort.chunk)
         x = jnp.asarray(world)
@@ -77,11 +96,11 @@ def simulate(replayer: Replayer, pair: Neighbors, sees: str, effort: MechanismEf
     return {name: Scores(by_world[0][:, i], by_world[1][:, i]) for i, name in enumerate(STATISTICS)}
 
 
-def _program(replayer: Replayer, spec: ClientSpec, sees: str, whole: bool) -> Callable[..., Array]:
+def _program(replayer: Replayer, spec: ClientSpec, sees: str, whole: bool, missing: int) -> Callable[..., Array]:
     """Return the compiled simulation of a chunk of runs; a replayer keeps it, so that other seeds need no other."""
     kept = replayer.simulations
     if (spec, sees, whole) not in kept:
-        one = partial(_run, replayer.stage, spec, sees, whole)
+        one = partial(_run, replayer.stage, spec, sees, whole, missing)
         kept[spec, sees, whole] = jax.jit(jax.vmap(one, in_axes=(None, None, None, 0, None, None)))
     return kept[spec, sees, whole]
 
@@ -91,6 +110,7 @@ def _run(
     spec: ClientSpec,
     sees: str,
     whole: bool,
+    missing: int,
     weighing: Weighing,
     sigmas: Array,
     task: RoundTask,
@@ -98,31 +118,40 @@ def _run(
     x: Array,
     gone: Array,
 ) -> Array:
-    """Simulate one run and score it, [3]."""
+    """Simulate one run and score it, [3]. missing: who is gone while the client is not drawn."""
     labels, nobody = jnp.asarray(stage.labels()), jnp.asarray(stage.nobody())
 
     def round_of(total: Array, given: tuple[Array, Array]) -> tuple[Array, None]:
         t, sigma = given
         now = task._replace(key=keys.named(key, "round", t), sigmas=sigma)
-        cohort = of_cohort(spec, now, x[None], jnp.asarray(gone)[None], labels, nobody, sees == "model")
+        drawn = True if weighing.cohort is None else jax.random.bernoulli(keys.named(now.key, "drawn"), weighing.cohort)
+        held, who = jnp.where(drawn, x, nobody), jnp.where(drawn, gone, missing)
+        cohort = of_cohort(spec, now, held[None], who[None], labels, nobody, sees == "model")
         seen = cohort.update[0]
         if sees == "model":
-            seen = of_model(spec, now, jax.tree.map(lambda a: a[0], cohort.victim), cohort.others, gone)
-        return total + _scored(seen, _inclusions(stage.plan, spec, now, whole), weighing), None
+            seen = of_model(spec, now, jax.tree.map(lambda a: a[0], cohort.victim), cohort.others, who)
+        return total + _scored(seen, _inclusions(stage.plan, spec, now, whole), drawn, weighing), None
 
     total, _ = jax.lax.scan(round_of, jnp.zeros(3), (jnp.arange(len(sigmas)), sigmas))
     return total
 
 
-def _scored(seen: Array, inclusions: Array, weighing: Weighing) -> Array:
+def _scored(seen: Array, inclusions: Array, drawn: Array | bool, weighing: Weighing) -> Array:
     """Return the statistics of one release: with p = <release, weights>, p - mu^2 / 2 is the log-likelihood ratio."""
     projected = jnp.vdot(seen, weighing.weights)
     known = inclusions * projected - jnp.square(inclusions * weighing.mu) / 2
-    secret = projected
+    secret = projected - weighing.mu**2 / 2
     if weighing.rate is not None:
-        secret = jnp.logaddexp(jnp.log1p(-weighing.rate), jnp.log(weighing.rate) + projected - weighing.mu**2 / 2)
+        secret = _mixed(secret, weighing.rate)
+    if weighing.cohort is not None:
+        secret, known = _mixed(secret, weighing.cohort), jnp.where(drawn, secret, 0.0)
     scores = jnp.stack([secret, known, jnp.sum(jnp.square(seen / weighing.widths))])
     return jnp.nan_to_num(scores, nan=1e30, posinf=1e30, neginf=-1e30)
+
+
+def _mixed(logarithm: Array, rate: float) -> Array:
+    """Return the log-likelihood ratio of what happens at a rate, in secret: ln(1 - rate + rate e^l)."""
+    return jnp.logaddexp(jnp.log1p(-rate), jnp.log(rate) + logarithm)
 
 
 def _inclusions(plan: Plan, spec: ClientSpec, task: RoundTask, whole: bool) -> Array:
@@ -155,7 +184,7 @@ def _weighing(replayer: Replayer, moment: ReplayedRound, pair: Neighbors, sees: 
     change = np.nan_to_num(change, nan=1.0, posinf=1.0, neginf=-1.0)
     mu = float(np.linalg.norm(change / widths))
     return Weighing(
-        jnp.asarray(change / widths**2), jnp.asarray(widths), jnp.asarray(mu), _rate(stage.plan, pair.whole)
+        jnp.asarray(change / widths**2), jnp.asarray(widths), jnp.asarray(mu), _rate(stage.plan, pair.whole), None
     )
 
 

@@ -2,16 +2,23 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 
 from gradveil.accounting.tight import ADD_REMOVE, gaussian_epsilon
 from gradveil.auditing.audit_record import AuditRecord, AuditRow, overall
-from gradveil.auditing.bounds import MOST_EPSILON, epsilon_of_mu, noise_limit
+from gradveil.auditing.bounds import (
+    MOST_EPSILON,
+    Guesses,
+    ceiling_of_guesses,
+    epsilon_of_guesses,
+    epsilon_of_mu,
+    noise_limit,
+)
+from gradveil.auditing.calls import Called, Lots, Mechanism
 from gradveil.auditing.judging import row_of
 from gradveil.auditing.probe import Host
 from gradveil.auditing.replay_level import FALSE_ALARMS
@@ -19,8 +26,15 @@ from gradveil.auditing.subject import LOUD_DELTA, EpsilonClaim
 from gradveil.auditing.telling import Scores, told_apart
 from gradveil.errors import BadInput
 
-Mechanism = Callable[[Host, int], Any]
 LOUD, FAINT = 1e4, 0.05
+REPLAYED = 200
+"""Seeds with which each pair is replayed."""
+NOT_GAUSSIAN = (
+    "an epsilon does not say which noise is claimed, so the same seeds show only whether there is any; the level "
+    "mechanism judges how much"
+)
+LEVELS = ("replay", "mechanism")
+"""Those that a function can be audited at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,20 +74,21 @@ class Outside:
             epsilon = gaussian_epsilon(1 / self.noise_multiplier, delta)
         return EpsilonClaim("release", "record", delta, ADD_REMOVE, epsilon, None)
 
-    def release(self, units: Host, seed: int) -> Host:
-        """Call the mechanism; returns its release as one vector."""
-        return np.asarray(self.mechanism(units, seed), np.float64).ravel()
+    @property
+    def called(self) -> Called:
+        """The function with its name."""
+        return Called(self.name, self.mechanism)
 
 
-def audit_outside(outside: Outside, seed: int = 0) -> AuditRecord:
+def audit_outside(outside: Outside, seed: int = 0, levels: Sequence[str] = LEVELS) -> AuditRecord:
     """Audit somebody's mechanism: with the same seeds for two neighbors, then by many releases of the worst pair.
 
     Neighbors differ in one unit, which is there or not; others are absent, faint, loud and along it, or against it.
     """
     pairs = _pairs(outside, seed)
-    _refuse_unless_vectors(outside, pairs[0], seed)
-    rows = [_replayed(outside, pairs, seed)]
-    rows += _mechanism_rows(outside, max(pairs, key=lambda pair: _pilot(outside, pair, seed)), seed)
+    rows = [_replayed(outside, pairs, seed)] if "replay" in levels else []
+    if "mechanism" in levels:
+        rows += _mechanism_rows(outside, max(pairs, key=lambda pair: _pilot(outside, pair, seed)), seed)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     return AuditRecord(
         verdict=overall(rows),
@@ -86,9 +101,6 @@ def audit_outside(outside: Outside, seed: int = 0) -> AuditRecord:
     )
 
 
-Lots = tuple[Host, Host]
-
-
 def _pairs(outside: Outside, seed: int) -> list[Lots]:
     """Return lots with and without the unit, [n, d] and [n - 1, d]."""
     random, n, d = np.random.default_rng(seed), outside.units, outside.dimension
@@ -97,45 +109,62 @@ def _pairs(outside: Outside, seed: int) -> list[Lots]:
     around = [np.zeros((n - 1, d)), *(np.tile(norm * toward, (n - 1, 1)) for norm in (FAINT, 3.0))]
     moves = [LOUD * unit, unit, LOUD * toward, -LOUD * toward]
     lots = [(others * outside.bound, move * outside.bound) for others in around for move in moves]
-    return [(np.vstack([others, move]), others) for others, move in lots]
-
-
-def _refuse_unless_vectors(outside: Outside, pair: Lots, seed: int) -> None:
-    shapes = [outside.release(lot, seed).shape for lot in pair]
-    if shapes[0] != shapes[1] or shapes[0] == (0,):
-        raise BadInput(f"mechanism = {outside.name}: releases have {shapes[0]} and {shapes[1]} numbers, and must agree")
+    return [Lots(np.vstack([others, move]), others) for others, move in lots]
 
 
 def _replayed(outside: Outside, pairs: list[Lots], seed: int) -> AuditRow:
-    """Compare the pairs with the same seeds: where the same seed gives the same noise, it cancels."""
-    began = time.perf_counter()
-    seeds = range(seed, seed + 200)
-    strongest = max((_replayed_pair(outside, pair, seeds) for pair in pairs), key=lambda one: one[0])
+    """Compare the pairs with the same seeds."""
+    began, seeds = time.perf_counter(), range(seed, seed + REPLAYED)
+    each = 1 - FALSE_ALARMS / (2 * len(pairs))
+    judge, ceiling = _under_gaussian_noise, MOST_EPSILON
+    if outside.noise_multiplier is None:
+        judge, ceiling = _under_any_noise, ceiling_of_guesses(REPLAYED, REPLAYED, outside.delta, each)
+    found = (judge(outside.called.releases(pair, seeds), outside.delta, each) for pair in pairs)
+    lower, why = max(found, key=lambda one: one[0])
     seconds = time.perf_counter() - began
-    claim = outside.claim(outside.delta)
-    return row_of(claim, "replay", strongest[0], MOST_EPSILON, 1 - FALSE_ALARMS, strongest[1], seconds)
+    return row_of(outside.claim(outside.delta), "replay", lower, ceiling, 1 - FALSE_ALARMS, why, seconds)
 
 
-def _replayed_pair(outside: Outside, pair: Lots, seeds: range) -> tuple[float, str]:
-    present, absent = (np.array([outside.release(lot, s) for s in seeds]) for lot in pair)
-    if np.isfinite(absent).all() and not np.isfinite(present).all():
+def _under_gaussian_noise(releases: Lots, delta: float, confidence: float) -> tuple[float, str]:
+    """Return the bound where noise is claimed to be Gaussian: where the same seed gives the same noise, it cancels."""
+    present, absent = releases
+    if not np.isfinite(present).all():
         return MOST_EPSILON, "the release with the unit is not finite"
     moved = present - absent
-    noise = (absent[0::2] - absent[1::2]) / math.sqrt(2)
-    limit = noise_limit(noise, 1 - FALSE_ALARMS / 100)
+    limit = noise_limit((absent[0::2] - absent[1::2]) / math.sqrt(2), confidence)
     mean = moved.mean(axis=0)
     if np.abs(moved - mean).max() > 1e-3 * max(limit, 1e-12):
         return 0.0, "the noise differs between neighbors of one seed, so only the second level can judge it"
     if limit == 0:
         return (MOST_EPSILON, "nothing is random") if np.abs(mean).max() > 0 else (0.0, "nothing is released")
-    return epsilon_of_mu(float(np.linalg.norm(mean)) / limit, outside.delta), "the same seeds, with and without a unit"
+    return epsilon_of_mu(float(np.linalg.norm(mean)) / limit, delta), "the same seeds, with and without a unit"
+
+
+def _under_any_noise(releases: Lots, delta: float, confidence: float) -> tuple[float, str]:
+    """Return the bound that holds whatever the noise is: of releases that are not finite, and of one that returns.
+
+    What returns is the first release with the unit, and the others are counted.
+    """
+    odd = Lots(*(np.isfinite(x).sum(axis=1) < x.shape[1] for x in releases))
+    same = Lots(*(np.equal(x[1:], releases.present[0]).all(axis=1) for x in releases))
+    bounds = (
+        (0.0, NOT_GAUSSIAN),
+        (_counted(odd, delta, confidence), "the release with the unit is not finite"),
+        (_counted(same, delta, confidence), "the release with the unit is always the same, so nothing is random"),
+    )
+    return max(bounds, key=lambda one: one[0])
+
+
+def _counted(happened: Lots, delta: float, confidence: float) -> float:
+    """Return the bound of how often something happened with the unit, and without it."""
+    counts = [(int(one.sum()), len(one)) for one in happened]
+    return epsilon_of_guesses(Guesses(*counts[0], *counts[1]), delta, confidence)
 
 
 def _samples(outside: Outside, pair: Lots, seeds: range) -> tuple[Host, Host]:
     """Draw releases of both lots, with seeds that differ."""
-    present = np.array([outside.release(pair[0], s) for s in seeds])
-    absent = np.array([outside.release(pair[1], s + len(seeds)) for s in seeds])
-    return _plain(present), _plain(absent)
+    present, absent = outside.called.releases(pair, seeds, later=len(seeds))
+    return _plain(present), absent
 
 
 def _plain(releases: Host) -> Host:

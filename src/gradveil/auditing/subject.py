@@ -44,6 +44,7 @@ class EpsilonClaim:
 class Subject:
     """A plan with its data and claims; participations: rounds of the busiest client, ledger: what claims rest on.
 
+    rounds: those that the claims count, fewer than the plan's where a budget ended the run.
     neighbor: the data as they are loaded if the first training record is an outlier; None where that is not known.
     on_nodes: whether it is a run over a network, whose records are on nodes. heard: what it showed of its canaries.
     """
@@ -51,6 +52,7 @@ class Subject:
     name: str
     plan: Plan
     dataset: Dataset
+    rounds: int
     participations: int
     claims: tuple[EpsilonClaim, ...]
     ledger: Ledger
@@ -88,7 +90,7 @@ def subject_of(
     paper = _paper(plan, budget, rounds, records, named)
     claims = tuple(_claim(record, paper) for record in records)
     neighbor_data = None if neighbor is None else data_for(plan, neighbor)
-    return Subject(name, plan, dataset, most, claims, budget.ledger(rounds, most), neighbor_data)
+    return Subject(name, plan, dataset, rounds, most, claims, budget.ledger(rounds, most), neighbor_data)
 
 
 def over_nodes(subject: Subject, lines: Sequence[RoundLine]) -> Subject:

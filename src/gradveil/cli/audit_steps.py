@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 from gradveil import own_code
 from gradveil.auditing.audit_record import AUDIT, AuditRecord, AuditRow
 from gradveil.auditing.audits import LEVELS, Effort, audit
+from gradveil.auditing.calls import Mechanism, described
 from gradveil.auditing.junit import junit, sentence
-from gradveil.auditing.outside import Mechanism, Outside, audit_outside
+from gradveil.auditing.outside import LEVELS as OUTSIDE_LEVELS
+from gradveil.auditing.outside import Outside, audit_outside
 from gradveil.auditing.subject import Subject, changed_data, over_nodes, subject_of
 from gradveil.cli.loading import load
 from gradveil.cli.output import bar, emit_json, say, table
@@ -27,19 +30,17 @@ from gradveil.runs.shorthand import Tweaks
 
 
 def of_target(
-    target: str | None,
+    target: str,
     level: str,
     confidence: float,
     releases: int | None,
     victims: int,
     seed: int,
-    dataset: str,
+    dataset: str | None,
     data_dir: Path | None,
 ) -> AuditRecord:
     """Audit a method, a plan or a run at some levels; the folder of a run keeps the record."""
-    if target is None:
-        raise BadInput("audit: give a method, a plan file or a run folder, or a function with --mechanism")
-    levels = [pick("level", name.strip(), {one: one for one in LEVELS}) for name in level.split(",")]
+    levels = _levels(level, LEVELS)
     whole("seed", seed, 0, LARGEST_SEED)
     effort = Effort(confidence=confidence, canaries=victims)
     if releases is not None:
@@ -53,16 +54,22 @@ def of_target(
     return record
 
 
+def _levels(names: str, known: Sequence[str]) -> list[str]:
+    return [pick("level", name.strip(), {one: one for one in known}) for name in names.split(",")]
+
+
 def _is_run(path: Path) -> bool:
     return store.exists(path / store.PLAN)
 
 
-def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
+def _subject(target: str, dataset: str | None, data_dir: Path | None) -> Subject:
     path = Path(target)
     loaded = partial(load, data_dir=data_dir)
     if target in METHODS:
-        (plan,) = resolved({}, {"method": target, "dataset": dataset}, Tweaks(), loaded)
+        (plan,) = resolved({}, {"method": target, "dataset": dataset or "digits"}, Tweaks(), loaded)
         return subject_of(plan, loaded(plan.dataset), target, named=True, neighbor=changed_data(plan))
+    if dataset is not None:
+        raise BadInput(f"dataset = {quoted(dataset)}: goes with a method; a plan and a run name their own data")
     if _is_run(path):
         plan = store.read_plan(path)
         history = store.inspect(path, plan)
@@ -80,8 +87,8 @@ def _subject(target: str, dataset: str, data_dir: Path | None) -> Subject:
 
 
 def of_mechanism(
-    target: str | None,
     mechanism: str,
+    level: str,
     epsilon: float | None,
     noise_multiplier: float | None,
     bound: float,
@@ -93,8 +100,7 @@ def of_mechanism(
     seed: int,
 ) -> AuditRecord:
     """Audit a function of somebody's own."""
-    if target is not None:
-        raise BadInput(f"{quoted(target)}: give a target or --mechanism, not both")
+    levels = _levels(level, OUTSIDE_LEVELS)
     outside = Outside(
         name=mechanism,
         mechanism=_function(mechanism),
@@ -107,7 +113,7 @@ def of_mechanism(
         releases=4000 if releases is None else releases,
         confidence=Effort(confidence=confidence).confidence,
     )
-    return audit_outside(outside, whole("seed", seed, 0, LARGEST_SEED // 2))
+    return audit_outside(outside, whole("seed", seed, 0, LARGEST_SEED // 2), levels)
 
 
 def _function(name: str) -> Mechanism:
@@ -118,8 +124,8 @@ def _function(name: str) -> Mechanism:
     sys.path.insert(0, str(Path.cwd()))
     try:
         candidate = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise BadInput(f"mechanism = {quoted(name)}: cannot be imported ({error})") from None
+    except (Exception, SystemExit) as error:
+        raise BadInput(f"mechanism = {quoted(name)}: cannot be imported, {described(error)}") from error
     if not callable(candidate):
         raise BadInput(f"mechanism = {quoted(name)}: is not a function")
     made: Mechanism = candidate

@@ -12,7 +12,7 @@ import typer
 from gradveil.cli import federate_clients, federate_policy
 from gradveil.cli.federate_clients import Canaries, Client, ClientColumn, ClientLists, PlanSchema
 from gradveil.cli.federate_policy import listed
-from gradveil.cli.options import THREATS, AsJson, DataDir
+from gradveil.cli.options import THREATS, AsJson, DataDir, is_given
 from gradveil.errors import BadInput
 
 app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True)
@@ -128,9 +128,9 @@ def server(
     }
     if resume:
         for name in ("clients", "schema", "canaries"):
-            if _is_given(context, name):
+            if is_given(context, name):
                 raise BadInput(f"{name}: --resume continues with those of {str(folder)!r}; leave it out")
-        changed = {name: value for name, value in changes.items() if _is_given(context, name)}
+        changed = {name: value for name, value in changes.items() if is_given(context, name)}
         federate_steps.resume(folder, plan_file, listed("nodes", nodes) if nodes else None, changed)
     else:
         federation = conductor.Federation(nodes=listed("nodes", nodes), **changes)  # type: ignore[arg-type]
@@ -141,12 +141,6 @@ def server(
     if show:
         return federate_steps.show_server(config, folder)
     federate_steps.serve(config, folder, as_json)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether an option was given rather than left at its default."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 @app.command()

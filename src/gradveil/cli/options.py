@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Context, Option
 
 DATA, FEDERATION, PRIVACY = "Data", "Federation and training", "Privacy"
 STOPPING, ATTACK, OUTPUT = "Accounting and stopping", "Attack", "Output"
@@ -145,3 +145,9 @@ Adjacency = Annotated[
     str,
     Option(help="Neighboring datasets: add-remove (one unit zeroed out) or replace-one.", rich_help_panel=GUARANTEE),
 ]
+
+
+def is_given(context: Context, name: str) -> bool:
+    """Whether an option was given rather than left at its default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
