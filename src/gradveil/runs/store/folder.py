@@ -18,6 +18,7 @@ import jax
 import tomli_w
 
 from gradveil import codec, own_code
+from gradveil.__about__ import __version__
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import Plan
@@ -147,12 +148,12 @@ def _change_rounds(folder: Path, stored_plan: Plan, plan: Plan) -> None:
 
 def environment() -> EnvironmentRecord:
     """Tell what a result depends on besides the plan: versions and devices; nothing that names a person or host."""
-    packages = ("gradveil", "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting")
+    packages = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting")
     return EnvironmentRecord(
         python=platform.python_version(),
         system=platform.system(),
         machine=platform.machine(),
-        packages={name: version(name) for name in packages},
+        packages={"gradveil": __version__} | {name: version(name) for name in packages},
         devices=tuple(str(device) for device in jax.local_devices()),
         xla_flags=os.environ.get("XLA_FLAGS", ""),
     )
