@@ -10,7 +10,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PaceStart:
     """Rounds that a running run had done when it was seen first, or after the first that ended since, and when."""
 
     done: int
@@ -22,7 +22,7 @@ class Paces:
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._seen: OrderedDict[Path, Seen] = OrderedDict()
+        self._seen: OrderedDict[Path, PaceStart] = OrderedDict()
         self._lock = threading.Lock()
 
     def seen(self, folder: Path, running: bool, done: int, ended: float) -> float | None:
@@ -35,9 +35,9 @@ class Paces:
             if not running:
                 return None
             if before is None or done < before.done:
-                before = Seen(done)
+                before = PaceStart(done)
             elif before.ended is None and done > before.done:
-                before = Seen(done, ended)
+                before = PaceStart(done, ended)
             self._seen[folder] = before
             while len(self._seen) > self._most:
                 self._seen.popitem(last=False)
