@@ -1,4 +1,4 @@
-"""The time that a live page says is left: rounds by the clock since the run was seen at work, and no more than may come."""
+"""The time that a live page says is left: rounds to come, as long as those by the clock since the run was seen."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -7,6 +7,7 @@ from typer import Option
 
 DATA, FEDERATION, PRIVACY = "Data", "Federation and training", "Privacy"
 STOPPING, ATTACK, OUTPUT = "Accounting and stopping", "Attack", "Output"
+KEYS, NETWORK, SCOPE = "Keys and policy", "Network", "What to compute"
 RELEASES, SAMPLING, GUARANTEE = "Noise and releases", "Sampling", "Guarantee"
 PRESET = "preset"
 METHOD_OWN = "method's own"
@@ -20,12 +21,12 @@ DataDir = Annotated[
         help="Folder to search for datasets first.", show_default="$GRADVEIL_DATA, then cache", rich_help_panel=DATA
     ),
 ]
-Target = Annotated[str | None, Option(help="CSV file: the column to predict.", rich_help_panel=DATA)]
+Target = Annotated[str | None, Option(help="Table: the column to predict.", rich_help_panel=DATA)]
 SchemaFile = Annotated[
     Path | None,
     Option(
         "--schema",
-        help="CSV file: how its columns become features, as `gradveil data schema` drafts it.",
+        help="Table: how its columns become features, a TOML file as `gradveil data schema` drafts it.",
         show_default="from the private rows",
         rich_help_panel=DATA,
     ),
