@@ -110,6 +110,15 @@ def test_every_key_of_every_schema_has_a_row():
             assert f"| `{key}` |" in section(page, schema["title"]), (path.name, key)
 
 
+def test_the_page_of_schemas_says_what_a_card_holds_below_its_first_keys():
+    page = records.page()
+    run = section(page, "gradveil privacy card: run")
+    assert re.search(r"^\| `noise_source` \| \"seeded\" or \"secret\" \| yes \|", run, re.MULTILINE)
+    assert re.search(r"^\| `accuracy` \| number or null \| yes \|", run, re.MULTILINE)
+    assert re.search(r"^\| `data_sha256` \| digest or null \| yes \|", run, re.MULTILINE)
+    assert "| `epsilon` | number or null | yes |" in section(page, "gradveil privacy card: guarantees")
+
+
 def test_every_public_name_is_described():
     page = python_api.page()
     for name in set(gradveil.__all__) - {"__version__", "methods", "parts"}:
