@@ -167,8 +167,6 @@ def _with_labels(chosen: Any) -> Attack:
 
 
 def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, rounds: str, batch: int | None) -> Scene:
-    if not (folder / store.PLAN).exists():
-        raise BadInput(f"{str(folder)!r}: is not a run folder")
     plan = store.read_plan(folder)
     data = load(plan.dataset, data_dir=data_dir, **plan.loading)
     tap = Tap.at(plan, surface, view)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gradveil.reports.card import JSON
 from gradveil.reports.evidence import Evidence
+from gradveil.reports.words import unbroken
 from gradveil.runs import store
 from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.web.child import RunStatus
@@ -101,7 +102,7 @@ def _spent(run: Evidence) -> str:
     against = f"against {guarantee.threat_model}, one {guarantee.unit}, delta {guarantee.delta:g}, after round {t}"
     if guarantee.accountant != "pld":
         against = f"as the paper accounts, not a guarantee, after round {t}"
-    return f"none finite ({against})" if guarantee.epsilon is None else f"{guarantee.epsilon:.2f} ({against})"
+    return unbroken(f"none finite ({against})" if guarantee.epsilon is None else f"{guarantee.epsilon:.2f} ({against})")
 
 
 def _short(run: Evidence) -> dict[str, Any]:

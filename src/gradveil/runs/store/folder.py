@@ -178,8 +178,14 @@ def read_environment(folder: Path) -> EnvironmentRecord:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Read the plan of a run folder."""
+    """Read the plan of a run folder; BadInput if it is none."""
+    _refuse_without_plan(folder)
     return plan_from(folder / PLAN)
+
+
+def _refuse_without_plan(folder: Path) -> None:
+    if not files.exists(folder / PLAN):
+        raise BadInput(f"{str(folder)!r}: is not a run folder")
 
 
 def plan_from(path: Path) -> Plan:
@@ -192,6 +198,7 @@ def plan_from(path: Path) -> Plan:
 
 def plan_with_model(folder: Path, model: Any) -> Plan:
     """Read the plan of a run folder whose model only its user can make; BadInput if it is not this one."""
+    _refuse_without_plan(folder)
     table = files.read_toml(folder / PLAN)
     with own_code.may_import():
         plan = replace(codec.decode(Plan, {key: item for key, item in table.items() if key != "model"}), model=model)
