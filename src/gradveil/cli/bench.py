@@ -67,7 +67,7 @@ def _script(name: str) -> Any:
 def _scaling(out: Path, as_json: bool) -> None:
     """Measure how cost grows; write scaling.svg into the folder."""
     if not out.is_dir():
-        raise BadInput(f"out = {out}: is no folder")
+        raise BadInput(f"out = {str(out)!r}: is not a folder")
     script, file = _script("scaling"), out / "scaling.svg"
     points = script.measure(lambda line: typer.echo(line, err=True))
     script.draw(points, file)

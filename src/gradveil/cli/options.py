@@ -111,9 +111,11 @@ ClientRate = Annotated[
 ]
 Participations = Annotated[
     int | None,
-    Option(help="Rounds in which the busiest client takes part.", show_default="all", rich_help_panel=SAMPLING),
+    Option(help="Most rounds that any one client takes part in.", show_default="all", rich_help_panel=SAMPLING),
 ]
-Copies = Annotated[int, Option(help="Number of clients that hold a copy of the same record.", rich_help_panel=SAMPLING)]
+Copies = Annotated[
+    int, Option(help="Largest number of clients that hold a copy of the same record.", rich_help_panel=SAMPLING)
+]
 BatchSize = Annotated[
     int | None,
     Option(
@@ -144,5 +146,8 @@ NoiseDraw = Annotated[
 Delta = Annotated[float, Option(help="Delta of the (epsilon, delta) guarantee.", rich_help_panel=GUARANTEE)]
 Adjacency = Annotated[
     str,
-    Option(help="Neighboring datasets: add-remove (one unit zeroed out) or replace-one.", rich_help_panel=GUARANTEE),
+    Option(
+        help="Neighboring datasets: add-remove (one record or client zeroed out) or replace-one.",
+        rich_help_panel=GUARANTEE,
+    ),
 ]
