@@ -19,7 +19,7 @@ from gradveil.data.table_schema import ClassTarget, NumberColumn, Schema
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.policy_file import as_toml
 from gradveil.federation.plan import Plan
-from gradveil.runs.presets import Preset
+from gradveil.runs.preset_kinds import Preset
 from gradveil.runs.resolving import DEFAULTS
 
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
