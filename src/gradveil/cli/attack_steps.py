@@ -173,7 +173,7 @@ def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, ro
     if batch is not None:
         if batch not in (plan.batch, 1) or (batch == 1 and not tap.single and plan.batch != 1):
             raise BadInput(
-                f"batch = {batch}: must be {1 if tap.single else plan.batch}, as the run shows it at this surface"
+                f"batch = {batch}: this run shows batches of {1 if tap.single else plan.batch} at this surface"
             )
         tap = replace(tap, single=batch == 1 and surface is Surface.EXAMPLE)
     wanted = tuple(sorted(rounds_from(rounds, "round"))) if rounds else None
