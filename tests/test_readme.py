@@ -26,10 +26,12 @@ def test_every_page_that_is_named_exists():
             assert "://" in link or any((base / link).exists() for base in (ROOT, ROOT / "docs")), link
 
 
-def test_the_changelog_names_the_version():
+def test_the_changelog_and_the_citation_name_the_version():
     from gradveil import __version__
 
-    assert __version__ in (ROOT / "CHANGELOG.md").read_text()
+    newest = re.search(r"^## .*$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE).group(0)
+    assert __version__ in newest
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_what_contributors_are_told_is_so():

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+from gradveil.reports import card
 from gradveil.schema import schema_text
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
-SCHEMAS = runpy.run_path(str(FOLDER / "write.py"))["SCHEMAS"]
+WRITTEN = runpy.run_path(str(FOLDER / "write.py"))
+SCHEMAS = WRITTEN["SCHEMAS"]
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -20,8 +22,14 @@ def test_the_file_is_what_the_dataclass_gives(name):
     assert (FOLDER / f"{name}.schema.json").read_text() == schema_text(SCHEMAS[name])
 
 
-def test_there_is_no_file_that_no_dataclass_gives():
-    assert {path.name for path in FOLDER.glob("*.json")} == {f"{name}.schema.json" for name in SCHEMAS}
+def test_the_schema_of_the_privacy_card_is_the_one_in_the_package():
+    assert json.loads((FOLDER / "privacy-card.schema.json").read_text()) == card.schema()
+
+
+def test_there_is_no_file_that_is_not_written_and_the_readme_names_each():
+    names = {path.name for path in FOLDER.glob("*.json")}
+    assert names == {f"{name}.schema.json" for name in (*SCHEMAS, *WRITTEN["SHIPPED"])}
+    assert {name for name in names if f"| {name} |" in (FOLDER / "README.md").read_text()} == names
 
 
 def test_the_table_on_standard_output_is_valid_and_a_cell_without_a_verdict_is_not(tmp_path):

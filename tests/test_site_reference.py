@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 from tools.site import files, named, pages, python_api, records, root_files, verbs
+from tools.site.part_keys import PARTS
+from tools.site.plan_keys import PLAN
 
 import gradveil
 from gradveil import names
 from gradveil.cli import main as entry
 from gradveil.cli.main import main
+from gradveil.cli.run_steps import plans_from
 from gradveil.data.table_schema import COLUMNS, TARGETS, Schema
 from gradveil.deployment.policy import Policy
 from gradveil.federation.plan import Plan
 from gradveil.privacy.adaptive import CLIPS
+from gradveil.runs.shorthand import Tweaks
 
 ROOT = Path(__file__).parents[1]
 
@@ -60,9 +64,35 @@ def test_every_key_of_a_file_has_a_row(cls, title):
         assert f"| `{field.name}` |" in below, field.name
 
 
-def test_every_key_of_a_plan_and_of_a_policy_has_a_sentence():
-    assert set(files.meanings()) >= {field.name for field in dataclasses.fields(Plan)}
+def test_every_key_of_a_plan_a_policy_and_a_part_has_a_sentence_and_none_is_told_that_is_not_there():
+    assert list(PLAN) == [field.name for field in dataclasses.fields(Plan)]
     assert set(files.policy_meanings()) == {field.name for field in dataclasses.fields(Policy)}
+    parts = {part.__name__: part for part in (*files.parts(Plan), Schema, *files.parts(Schema))}
+    keyed = {name: [field.name for field in dataclasses.fields(part)] for name, part in parts.items()}
+    assert {name: list(told) for name, told in PARTS.items()} == {name: keys for name, keys in keyed.items() if keys}
+
+
+@pytest.mark.parametrize("title", ["schema.toml", "Method", "Flat", "DateColumn", "SecureSum"])
+def test_the_sentences_stand_in_the_table(title):
+    below = section(files.page(), title)
+    head, _, *rows = [line for line in below.splitlines() if line.startswith("|")]
+    assert head == "| key | value | default | meaning |"
+    assert all(re.search(r"\| [A-Z`][^|]+\. \|$", row) for row in rows), rows
+
+
+def test_a_key_of_a_plan_that_a_preset_gives_is_not_called_required():
+    below = section(files.page(), "plan.toml")
+    assert "| required |" not in below
+    for key in ("clients", "learning_rate", "model", "sampling"):
+        assert re.search(rf"^\| `{key}` \| [^|]+ \| preset \|", below, re.MULTILINE), key
+    assert re.search(r"^\| `dataset` \| text \| `'digits'` \|", below, re.MULTILINE)
+    assert re.search(r"^\| `client_rates` \| a list: number \| none \| Probability", below, re.MULTILINE)
+
+
+def test_a_plan_file_without_the_keys_of_a_preset_is_read(tmp_path):
+    (tmp_path / "plan.toml").write_text('rounds = 2\nmodel = { kind = "Mlp", hidden = [8] }\n')
+    (plan,) = plans_from(tmp_path / "plan.toml", {}, Tweaks(), None)
+    assert (plan.dataset, plan.method.name, plan.clients, plan.rounds) == ("digits", "fed-cdp", 10, 2)
 
 
 def test_every_part_that_a_file_can_name_has_its_keys():
@@ -78,6 +108,15 @@ def test_every_key_of_every_schema_has_a_row():
         schema = json.loads(path.read_text())
         for key in schema["properties"]:
             assert f"| `{key}` |" in section(page, schema["title"]), (path.name, key)
+
+
+def test_the_page_of_schemas_says_what_a_card_holds_below_its_first_keys():
+    page = records.page()
+    run = section(page, "gradveil privacy card: run")
+    assert re.search(r"^\| `noise_source` \| \"seeded\" or \"secret\" \| yes \|", run, re.MULTILINE)
+    assert re.search(r"^\| `accuracy` \| number or null \| yes \|", run, re.MULTILINE)
+    assert re.search(r"^\| `data_sha256` \| digest or null \| yes \|", run, re.MULTILINE)
+    assert "| `epsilon` | number or null | yes |" in section(page, "gradveil privacy card: guarantees")
 
 
 def test_every_public_name_is_described():

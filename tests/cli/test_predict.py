@@ -77,7 +77,10 @@ def test_what_cannot_be_predicted_is_one_sentence(model, x, tmp_path, capsys):
     np.savez(tmp_path / "new.npz", z=x)
     assert "named x, and holds z" in refused(capsys, "predict", run, tmp_path / "new.npz")
     assert "does not exist" in refused(capsys, "predict", run, tmp_path / "none.npy")
-    assert "plan.toml" in refused(capsys, "predict", tmp_path / "none", new)
+    for command in (["predict", tmp_path / "none", new], ["export", tmp_path / "none", "--out", tmp_path / "a.npz"]):
+        assert refused(capsys, *command).startswith(f"gradveil: '{tmp_path / 'none'}': is not a run folder")
+    with pytest.raises(gradveil.BadInput, match="is not a run folder"):
+        gradveil.load(tmp_path / "none")
     (tmp_path / "new.txt").write_text("1,2")
     assert ".npy file, or an .npz file" in refused(capsys, "predict", run, tmp_path / "new.txt")
     np.save(new, x)

@@ -253,7 +253,7 @@ def test_downloads_can_be_forbidden(alone, monkeypatch):
     [
         ({"name": "mnits"}, "did you mean mnist.*cancer, digits, adult, mnist, fashion-mnist, cifar10, lfw, synthetic"),
         ({"name": ""}, "no dataset ''"),
-        ({"name": "digits", "target": "y"}, "only for CSV files"),
+        ({"name": "digits", "target": "y"}, "only for tables of your own"),
         ({"name": "adult", "data_dir": Path("gone")}, "data folder gone does not exist"),
     ],
 )

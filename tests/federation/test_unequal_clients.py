@@ -219,7 +219,7 @@ def test_weights_of_ones_own_move_the_model_and_leave_the_noise_of_clients_out_o
         ({"client_rates": (0.1,)}, "4 are expected, one for each client, not 1"),
         ({"client_weights": "north=2"}, "'east' has none; give one for each of 4"),
         ({"client_weights": (0.0, 1, 1, 1)}, "one for each of the 4 clients is expected"),
-        ({"client_weights": "equal", "method": "fed-sdp"}, "the noise of fed-sdp is made for clients that count alike"),
+        ({"client_weights": "equal", "method": "fed-sdp"}, "fed-sdp needs equally weighted clients"),
     ],
 )
 def test_rates_and_weights_that_mean_nothing_are_refused(data, changes, said):

@@ -127,7 +127,8 @@ def test_the_guarantee_is_told_with_unit_adversary_and_caveats(runs):
     text = page([run])
     held = run.guarantee
     assert held.finite
-    assert f"epsilon {held.epsilon:.3g} at delta 1e-05, for one example" in text
+    assert f"epsilon {held.epsilon:.3g} at delta 1e\u201105, for one example" in text
+    assert "delta 1e-05" not in text
     assert "an honest-but-curious server" in text
     assert all(caveat.split(";")[0] in text for caveat in held.caveats)
     assert "not a guarantee" in text

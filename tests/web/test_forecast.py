@@ -51,7 +51,7 @@ def test_the_sentence_says_what_the_accountant_says_of_the_whole_plan():
     assert told["epsilon"] == pytest.approx(held.epsilon, rel=1e-12)
     assert told["says"] == (
         f"This plan costs epsilon {held.epsilon:.3g} against an honest-but-curious server, for one example at delta "
-        "1e-05."
+        "1e\u201105."  # a line of the page must not break within it
     )
 
 

@@ -317,7 +317,7 @@ def test_a_finished_run_tells_its_epsilon_with_unit_adversary_and_round(trained,
     held = next(
         g for g in store.read_json(trained / "one" / "result.json")["guarantees"] if g["threat_model"] == "server"
     )
-    assert f"{held['epsilon']:.2f} (against server, one example, delta 1e-05, after round 2)" in page
+    assert f"{held['epsilon']:.2f} (against server, one example, delta 1e\u201105, after round 2)" in page
 
 
 def refusal(capsys, *arguments):

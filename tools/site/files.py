@@ -1,4 +1,4 @@
-"""Every key of plan.toml, policy.toml and schema.toml: type, default and meaning, read from the dataclasses."""
+"""Every key of plan.toml, policy.toml and schema.toml: type and default from the dataclasses, with its meaning."""
 
 import dataclasses
 import re
@@ -8,33 +8,23 @@ from enum import Enum
 from typing import Any
 
 import tomli_w
-import typer
 from tools.site.markdown import cell, code, docstring, table
+from tools.site.part_keys import PARTS
+from tools.site.plan_keys import PLAN
 
 import gradveil
 from gradveil import codec
-from gradveil.cli.main import app
 from gradveil.data.schema_text import schema_toml
 from gradveil.data.table_schema import ClassTarget, NumberColumn, Schema
 from gradveil.deployment.policy import Policy
 from gradveil.deployment.policy_file import as_toml
 from gradveil.federation.plan import Plan
+from gradveil.runs.preset_kinds import Preset
+from gradveil.runs.resolving import DEFAULTS
 
-ALIASES = {"learning_rate": "lr"}
-"""Keys of a plan that the command line calls otherwise."""
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false"}
-BESIDE_OPTIONS = {
-    "client_sizes": "Examples of each client, where they differ; client_size is then the largest.",
-    "client_names": "Names of the clients where nodes hold them, in their order; `federate clients` tells them.",
-    "secure_sum": "Nodes add up under masks, and the server sees nothing but sums over all of them.",
-    "validation": "The fraction of the training rows that is held out to stop by.",
-    "validation_file": "A table of other rows to stop by; needs a schema.",
-    "minimum_cohort": "Clients that must answer over a network; with fewer the round is repeated. Half unless given.",
-    "server_side": "What the server does with the mean update beyond adding it.",
-    "features": "What the model reads in place of the examples.",
-    "tuned": "Where the settings were found, and what that has cost; `gradveil tune` writes it.",
-}
-"""Meanings of the keys of a plan that no option of `gradveil run` has."""
+PLAN_VALUES = {"method": "text, or a table: `Method`"}
+"""Keys of a plan that a file may hold in another form than a run folder does."""
 
 
 def page() -> str:
@@ -44,13 +34,16 @@ def page() -> str:
 
 def _plan() -> list[str]:
     plan = gradveil.plan("digits", "fed-cdp")
-    about = "What `gradveil run PLAN.toml` reads and a run folder keeps. A key that is left out is the preset's."
+    about = (
+        "What `gradveil run PLAN.toml` reads, and what a run folder keeps with all keys. `preset` is the dataset's own "
+        "setting."
+    )
     shown = [f"[{part.__name__}](#{part.__name__.lower()})" for part in parts(Plan)]
     return [
         "## plan.toml",
         about,
         docstring(Plan),
-        _keys(Plan, meanings()),
+        _keys(Plan, PLAN, plan_defaults(), PLAN_VALUES),
         "A plan as a run folder keeps it:",
         f"```toml\n{tomli_w.dumps(codec.encode(plan)).strip()}\n```",
         f"Parts of a plan, by their kind: {', '.join(shown)}.",
@@ -66,16 +59,21 @@ def _policy() -> list[str]:
 def _schema() -> list[str]:
     example = Schema(ClassTarget("sick", ("no", "yes")), (NumberColumn("age", 0, 120),), public=True)
     about = "How the columns of a table become features; `gradveil data schema` drafts one."
-    head = ["## schema.toml", about, docstring(Schema), _keys(Schema, {}), f"```toml\n{schema_toml(example)}```"]
+    head = [
+        "## schema.toml",
+        about,
+        docstring(Schema),
+        _keys(Schema, PARTS["Schema"]),
+        f"```toml\n{schema_toml(example)}```",
+    ]
     return [*head, *(_part(part) for part in parts(Schema))]
 
 
-def meanings() -> dict[str, str]:
-    """Return what each key of a plan means: the help of the option of that name, or a sentence from here."""
-    root: Any = typer.main.get_command(app)
-    helps = {p.name: p.help for p in root.get_command(None, "run").params if p.param_type_name == "option"}
-    named = {field.name: helps.get(ALIASES.get(field.name, field.name)) for field in dataclasses.fields(Plan)}
-    return {name: text for name, text in named.items() if text} | BESIDE_OPTIONS
+def plan_defaults() -> dict[str, str]:
+    """Return what a key of a plan file is if it is left out, where that is not the default of the dataclass."""
+    given = {name: "preset" for name in (*Preset.__dataclass_fields__, "learning_rate")}
+    named = {name: code(repr(value)) for name, value in DEFAULTS.items()}
+    return given | named | {"noise_source": "`secret` for your own data, else `seeded`"}
 
 
 def policy_meanings() -> dict[str, str]:
@@ -100,16 +98,27 @@ def parts(cls: type[Any]) -> list[type[Any]]:
 def _part(cls: type[Any]) -> str:
     kind = getattr(cls, "KIND", cls.__name__)
     named = "" if kind == cls.__name__ else f'`kind = "{kind}"`. '
-    keys = _keys(cls, {}) if dataclasses.is_dataclass(cls) and dataclasses.fields(cls) else "No keys."
+    keys = _keys(cls, PARTS[cls.__name__]) if cls.__name__ in PARTS else "No keys."
     return f"### {cls.__name__}\n\n{named}{docstring(cls)}\n\n{keys}"
 
 
-def _keys(cls: type[Any], meaning: dict[str, str]) -> str:
+def _keys(
+    cls: type[Any],
+    meaning: dict[str, str],
+    defaults: dict[str, str] | None = None,
+    values: dict[str, str] | None = None,
+) -> str:
+    """Return the table of a dataclass's keys; `defaults` and `values` are said in place of what it declares."""
     rows = [
-        [code(field.name), _type(field, hint), _default(field), *([cell(meaning[field.name])] if meaning else [])]
+        [
+            code(field.name),
+            (values or {}).get(field.name) or _type(field, hint),
+            (defaults or {}).get(field.name) or _default(field),
+            cell(meaning[field.name]),
+        ]
         for field, hint in _fields(cls)
     ]
-    return table(["key", "value", "default", *(["meaning"] if meaning else [])], rows)
+    return table(["key", "value", "default", "meaning"], rows)
 
 
 def _fields(cls: type[Any]) -> list[tuple["dataclasses.Field[Any]", Any]]:

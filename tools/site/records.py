@@ -13,25 +13,35 @@ def page() -> str:
     """Return the page of JSON Schemas: each with a link to its file, and its keys."""
     files = sorted(SCHEMAS.glob("*.schema.json"))
     about = (
-        "What gradveil prints with `--json` and stores in run folders, as JSON Schemas (2020-12) made from the records."
+        "What `gradveil run`, `attack`, `audit` and `table` print with `--json`, what run folders keep of them, and "
+        "privacy cards, as JSON Schemas (2020-12). The objects that other verbs print have none."
     )
     return "\n\n".join(["# JSON schemas", about, *map(_schema, files)]) + "\n"
 
 
 def _schema(path: Path) -> str:
     schema = json.loads(path.read_text(encoding="utf-8"))
-    below = [_object(f"### {name}", one) for name, one in schema.get("$defs", {}).items()]
+    named = {name: one for name, one in schema.get("$defs", {}).items() if "properties" in one}
+    inner = {f"{schema['title']}: {key}": one for key, one in _inner(schema).items()}
+    below = [_object(f"### {name}", one) for name, one in (inner | named).items()]
     link = f"The file: [{path.name}](../schemas/{path.name})."
     return "\n\n".join([_object(f"## {schema['title']}", schema), link, *below])
 
 
+def _inner(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the objects that stand right below keys, or in lists below them, without a name of their own."""
+    found = {key: one.get("items", one) for key, one in schema["properties"].items()}
+    return {key: one for key, one in found.items() if "properties" in one}
+
+
 def _object(head: str, schema: dict[str, Any]) -> str:
+    always = schema.get("required", ())
     rows = [
-        [code(key), cell(kind(one)), "yes" if key in schema["required"] else "", cell(one.get("description", ""))]
+        [code(key), cell(kind(one)), "yes" if key in always else "", cell(one.get("description", ""))]
         for key, one in schema["properties"].items()
     ]
     about = schema.get("description", "").replace("<", "&lt;")
-    return "\n\n".join([head, about, table(["key", "value", "always there", "meaning"], rows)])
+    return "\n\n".join([head, *filter(None, [about]), table(["key", "value", "always there", "meaning"], rows)])
 
 
 def kind(schema: dict[str, Any]) -> str:
@@ -40,8 +50,13 @@ def kind(schema: dict[str, Any]) -> str:
     >>> kind({"anyOf": [{"type": "number"}, {"type": "null"}]})
     'number or null'
     """
-    if "anyOf" in schema:
-        return " or ".join(map(kind, schema["anyOf"]))
+    either = schema.get("anyOf") or schema.get("oneOf")
+    if either:
+        return " or ".join(map(kind, either))
+    if isinstance(schema.get("type"), list):
+        return " or ".join(schema["type"])
+    if "const" in schema:
+        return json.dumps(schema["const"])
     if "enum" in schema:
         return " or ".join(json.dumps(one) for one in schema["enum"])
     if "$ref" in schema:

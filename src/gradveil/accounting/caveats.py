@@ -29,8 +29,8 @@ OWN_NOISE = (
 REPLACEMENT = "Sampling with replacement may put a record into a batch B times; that worst case is assumed."
 CUT = "delta is smaller than the chance that a random batch is truncated (1e-15 per batch), so no epsilon can be given."
 NOISE_ENDS = (
-    "There is too little noise: generated noise ends at 9 standard deviations, and the chance that this shows does not "
-    "fit into delta."
+    "Too little noise: samples are truncated at 9 standard deviations, and the probability of noticing that exceeds "
+    "delta."
 )
 COARSE = (
     "The errors of the sampler of discrete noise do not fit into delta, or how many numbers are drawn is not known."

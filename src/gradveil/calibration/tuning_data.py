@@ -37,7 +37,7 @@ def tuning_data(on: str, dataset: Dataset, seed: int, load: Callable[[str], Data
     if public.own:
         raise BadInput(f"on = {on!r}: is a file of your own; name a dataset of `gradveil data list`, or {PRIVATE}")
     if public.is_image != dataset.is_image:
-        raise BadInput(f"on = {on!r}: pictures tell nothing about tables, nor tables about pictures")
+        raise BadInput(f"on = {on!r}: settings found on pictures do not fit tables, nor those of tables pictures")
     return held_out(public, seed)
 
 

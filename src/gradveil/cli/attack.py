@@ -61,12 +61,15 @@ def attack(
     ] = None,
     restarts: Annotated[
         int | None,
-        _attack(help="Number of starts; the one with the smallest loss counts.", show_default="the attack's own"),
+        _attack(
+            help="Number of random restarts; the result with the smallest loss is kept.",
+            show_default="the attack's own",
+        ),
     ] = None,
     prior: Annotated[
         str | None,
         _attack(
-            help="What attack map takes examples to be like: gaussian, or decoder (a small network, trained on public "
+            help="Prior of attack map: gaussian, or decoder (a small network, trained on public "
             "pictures; takes a minute).",
             show_default="gaussian",
         ),
@@ -76,11 +79,12 @@ def attack(
         _attack(
             "--round",
             metavar="ROUNDS",
-            help="Run folder: rounds trained before the reading, such as 0; several are combined.",
+            help="Run folder: number of rounds trained before gradients are read, such as 0; several, "
+            "comma-separated, are combined.",
             show_default="the latest",
         ),
     ] = "",
-    told_labels: Annotated[bool, _attack("--told-labels", help="Give the adversary the true labels.")] = False,
+    told_labels: Annotated[bool, _attack("--told-labels", help="Tell the adversary the true labels.")] = False,
     rule: Annotated[
         str, _attack(help="What counts as success: default (RMSE at most 0.1), paper or loss.")
     ] = "default",
@@ -107,7 +111,10 @@ def attack(
         int | None, _network(help="View aggregate: number of clients in the sum (K).", show_default=PRESET)
     ] = None,
     lr: Annotated[float | None, _network(help="Learning rate of the clients.", show_default=PRESET)] = None,
-    readings: Annotated[int, _network(help="How often the same record is read, each time with new noise.")] = 1,
+    readings: Annotated[
+        int,
+        _network(help="Number of times that the gradient of the same record is observed, each time with new noise."),
+    ] = 1,
     method: Annotated[
         str | None, _privacy(help="A name from `gradveil list methods`.", show_default="non-private")
     ] = None,

@@ -167,15 +167,13 @@ def _with_labels(chosen: Any) -> Attack:
 
 
 def _of_run(folder: Path, data_dir: Path | None, surface: Surface, view: str, rounds: str, batch: int | None) -> Scene:
-    if not (folder / store.PLAN).exists():
-        raise BadInput(f"{str(folder)!r}: is not a run folder")
     plan = store.read_plan(folder)
     data = load(plan.dataset, data_dir=data_dir, **plan.loading)
     tap = Tap.at(plan, surface, view)
     if batch is not None:
         if batch not in (plan.batch, 1) or (batch == 1 and not tap.single and plan.batch != 1):
             raise BadInput(
-                f"batch = {batch}: this surface of the run shows batches of {1 if tap.single else plan.batch}"
+                f"batch = {batch}: this run shows batches of {1 if tap.single else plan.batch} at this surface"
             )
         tap = replace(tap, single=batch == 1 and surface is Surface.EXAMPLE)
     wanted = tuple(sorted(rounds_from(rounds, "round"))) if rounds else None

@@ -1,35 +1,42 @@
 """`gradveil bench`: how fast a local step and attacks are here, compared with Opacus and PyTorch."""
 
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gradveil.cli.options import AsJson
+from gradveil.cli.options import OUTPUT, SCOPE, AsJson
 from gradveil.cli.output import emit_json, table
 from gradveil.errors import BadInput
 
-Opt = typer.Option
+_scope = partial(typer.Option, rich_help_panel=SCOPE)
 CHECKOUT = Path(__file__).resolve().parents[3]
 PEERS_PYTHON = CHECKOUT / ".venv-peers" / "bin" / "python"
 
 
 def bench(
     peers: Annotated[
-        bool, Opt("--peers", help="Also time Opacus, the matrix products alone and attacks in PyTorch.")
+        bool, _scope("--peers", help="Also time Opacus, the matrix products alone and attacks in PyTorch.")
     ] = False,
     datasets: Annotated[
-        str, Opt(help="Whose shape and network to time a step of, with commas.", show_default="all four")
+        str,
+        _scope(
+            help="Datasets whose example shape and network a step is timed with, comma-separated.",
+            show_default="all four",
+        ),
     ] = "mnist,cifar10,lfw,adult",
-    batches: Annotated[str, Opt(help="Batches to time a step with, in examples, with commas.")] = "5,32,256",
+    batches: Annotated[str, _scope(help="Batch sizes to time a step with, comma-separated.")] = "5,32,256",
     scaling: Annotated[
         bool,
-        Opt("--scaling", help="Instead, measure how seconds and memory grow with clients, parameters and rows."),
+        _scope("--scaling", help="Instead, measure how seconds and memory grow with clients, parameters and rows."),
     ] = False,
-    out: Annotated[Path, Opt(help="The folder for the figure of --scaling.")] = Path(),
-    peers_python: Annotated[Path, Opt(help="The Python that has Opacus and PyTorch.", hidden=True)] = PEERS_PYTHON,
+    out: Annotated[Path, typer.Option(help="Folder for the figure of --scaling.", rich_help_panel=OUTPUT)] = Path(),
+    peers_python: Annotated[
+        Path, typer.Option(help="The Python that has Opacus and PyTorch.", hidden=True)
+    ] = PEERS_PYTHON,
     as_json: AsJson = False,
 ) -> None:
     """Measure the speed of a local step and of attacks on this machine.
@@ -60,7 +67,7 @@ def _script(name: str) -> Any:
 def _scaling(out: Path, as_json: bool) -> None:
     """Measure how cost grows; write scaling.svg into the folder."""
     if not out.is_dir():
-        raise BadInput(f"out = {out}: is no folder")
+        raise BadInput(f"out = {str(out)!r}: is not a folder")
     script, file = _script("scaling"), out / "scaling.svg"
     points = script.measure(lambda line: typer.echo(line, err=True))
     script.draw(points, file)

@@ -13,7 +13,11 @@ from gradveil.errors import RunFailed
 if TYPE_CHECKING:
     from gradveil.data.sources import Check
 
-app = typer.Typer(help="List, download and verify datasets; show how a table of yours is read.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, download and verify datasets; show how a table of yours is read.",
+    no_args_is_help=True,
+    add_completion=False,
+)
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of datasets.", show_default="all")]
 

@@ -14,7 +14,7 @@ def export(
     out: Annotated[
         Path,
         typer.Option(
-            help="File to write; its ending says what: .npz or .safetensors the parameters, .stablehlo the function.",
+            help="File to write: .npz or .safetensors for the parameters, .stablehlo for the whole function.",
             rich_help_panel=OUTPUT,
         ),
     ],

@@ -3,22 +3,31 @@
 import os
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradveil.cli import federate_clients, federate_policy
+from gradveil.cli import federate_clients, federate_policy, options
 from gradveil.cli.federate_clients import Canaries, Client, ClientColumn, ClientLists, PlanSchema
 from gradveil.cli.federate_policy import listed
-from gradveil.cli.options import THREATS, AsJson, DataDir, is_given
+from gradveil.cli.options import THREATS, AsJson, DataDir, Target, is_given
 from gradveil.errors import BadInput
 
-app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True)
+app = typer.Typer(help="Train over Flower, on machines that hold the data.", no_args_is_help=True, add_completion=False)
 Opt = typer.Option
+_data = partial(typer.Option, rich_help_panel=options.DATA)
+_federation = partial(typer.Option, rich_help_panel=options.FEDERATION)
+_privacy = partial(typer.Option, rich_help_panel=options.PRIVACY)
+_keys = partial(typer.Option, rich_help_panel=options.KEYS)
+_network = partial(typer.Option, rich_help_panel=options.NETWORK)
+_output = partial(typer.Option, rich_help_panel=options.OUTPUT)
 OWNER_ONLY = 0o077
-Show = Annotated[bool, Opt("--show", help="Print Flower's commands, for systemd or the like, and start nothing.")]
+Show = Annotated[
+    bool, _output("--show", help="Print the commands of Flower, for systemd or the like, and start nothing.")
+]
 
 
 @app.callback()
@@ -49,10 +58,9 @@ def keys(
         str,
         Opt(
             help="Public keys that nodes made with `federate key`, comma-separated: site-0.pub,site-1.pub. "
-            "Names without .pub: their keys are made here, for trials on one machine. Required.",
-            show_default=False,
+            "Names without .pub: their keys are made here, for trials on one machine.",
         ),
-    ] = "",
+    ],
     hosts: Annotated[str, Opt(help="Host names and addresses of the server, comma-separated.")] = "localhost,127.0.0.1",
     as_json: AsJson = False,
 ) -> None:
@@ -83,25 +91,35 @@ app.command()(federate_clients.clients)
 @app.command()
 def server(
     context: typer.Context,
-    plan_file: Annotated[Path | None, typer.Argument(metavar="[PLAN.toml]", help="Plan file.")] = None,
-    keys: Annotated[Path, Opt(help="Folder made by `federate keys`.")] = Path("keys"),
-    nodes: Annotated[str, Opt(help="Names of the nodes, comma-separated, in the order of their shards.")] = "",
-    out: Annotated[Path | None, Opt(help="Run folder.")] = None,
-    state: Annotated[Path | None, Opt(help="Folder for Flower's database and logs.", show_default="OUT-flower")] = None,
-    port: Annotated[int, Opt(help="Port of the SuperLink, on loopback.")] = 8000,
-    deadline: Annotated[float, Opt(help="Most seconds that a round may take.")] = 120.0,
-    patience: Annotated[float, Opt(help="Most seconds to wait for nodes to connect.")] = 300.0,
-    attempts: Annotated[int, Opt(help="Most attempts at a round before the run fails.")] = 3,
+    out: Annotated[Path, _output(help="Run folder: a new one, or with --resume the one to continue.")],
+    plan_file: Annotated[Path | None, typer.Argument(metavar="[PLAN.toml]", help="Plan file, for a new run.")] = None,
+    keys: Annotated[Path, _keys(help="Folder made by `federate keys`.")] = Path("keys"),
+    nodes: Annotated[
+        str,
+        _federation(
+            help="Names of the nodes, comma-separated, in the order of their shards; needed for a new run.",
+            show_default="those of the run to resume",
+        ),
+    ] = "",
+    state: Annotated[
+        Path | None, _output(help="Folder for Flower's database and logs.", show_default="OUT-flower")
+    ] = None,
+    port: Annotated[int, _network(help="Port of Flower's SuperLink, on loopback.")] = 8000,
+    deadline: Annotated[float, _network(help="Most seconds that a round may take.")] = 120.0,
+    patience: Annotated[float, _network(help="Most seconds to wait for nodes to connect.")] = 300.0,
+    attempts: Annotated[int, _network(help="Most attempts at a round before the run fails.")] = 3,
     max_update_norm: Annotated[
         float | None,
-        Opt(help="Reject updates with a larger L2 norm, in addition to the plan's own limit.", show_default="none"),
+        _privacy(
+            help="Reject updates with a larger L2 norm, in addition to the plan's own limit.", show_default="none"
+        ),
     ] = None,
     clients: ClientLists = "",
     schema: PlanSchema = None,
     canaries: Canaries = 0,
     data_dir: DataDir = None,
     resume: Annotated[
-        bool, Opt("--resume", help="Continue the run in --out; deadlines and limits may be changed.")
+        bool, _output("--resume", help="Continue the run in --out; deadlines and limits may be changed.")
     ] = False,
     show: Show = False,
     as_json: AsJson = False,
@@ -115,7 +133,7 @@ def server(
     from gradveil.deployment import conductor
     from gradveil.engines.flower.commands import SuperLinkConfig
 
-    folder = federate_steps.run_folder(out, plan_file, resume)
+    folder = federate_steps.run_folder(out, resume)
     config = SuperLinkConfig(
         federate_steps.checked_keys(keys), (state or folder.with_name(f"{folder.name}-flower")).resolve(), port
     )
@@ -145,31 +163,32 @@ def server(
 
 @app.command()
 def node(
-    data: Annotated[str, Opt(help="A dataset's name, or the path of your own CSV file, npz file or image folder.")],
-    server: Annotated[str, Opt(metavar="HOST:PORT", help="Address of the server.")],
-    key: Annotated[Path, Opt(help="This node's private key.")],
-    ca: Annotated[Path, Opt(help="Certificate of the CA.")],
+    data: Annotated[str, _data(help="A name from `gradveil data list`, or the path of your own data.")],
+    server: Annotated[str, _network(metavar="HOST:PORT", help="Address of the server.")],
+    key: Annotated[Path, _keys(help="This node's private key, NAME.key of `federate key`.")],
+    ca: Annotated[Path, _keys(help="Certificate of the CA, which the server's operator made with `federate keys`.")],
     policy: Annotated[
-        Path | None, Opt(help="Policy file: what the server may do with the data; see `federate policy`. Required.")
-    ] = None,
+        Path,
+        _keys(help="Policy file: what the server may do with the data; `gradveil federate policy` writes one."),
+    ],
     roster: Annotated[
         Path | None,
-        Opt(help="Roster of all nodes' keys, pinned in --state at the first start.", show_default="as pinned"),
+        _keys(help="Roster of all nodes' keys, pinned in --state at the first start.", show_default="as pinned"),
     ] = None,
-    new_roster: Annotated[bool, Opt("--new-roster", help="Replace the pinned roster by that of --roster.")] = False,
+    new_roster: Annotated[bool, _keys("--new-roster", help="Replace the pinned roster by that of --roster.")] = False,
     shard: Annotated[
-        str | None, Opt(metavar="I/N", help="Hold part I of N of a built-in dataset, such as 0/3.")
+        str | None, _data(metavar="I/N", help="Hold part I of N of a built-in dataset, such as 0/3.")
     ] = None,
-    target: Annotated[str | None, Opt(help="CSV file: the column to predict.")] = None,
+    target: Target = None,
     schema: Annotated[
-        Path | None, Opt(help="CSV file: how its columns become features; must be the schema of the plan.")
+        Path | None, _data(help="Table: how its columns become features; must be the schema of the plan.")
     ] = None,
     client: Client = None,
     client_column: ClientColumn = None,
-    state: Annotated[Path, Opt(help="Folder for the record of privacy spent on this data.")] = Path("node-state"),
-    runtime_port: Annotated[int, Opt(help="Free port on loopback; nodes on one host need different ones.")] = 9094,
+    state: Annotated[Path, _output(help="Folder for the record of privacy spent on this data.")] = Path("node-state"),
+    runtime_port: Annotated[int, _network(help="Free port on loopback; nodes on one host need different ones.")] = 9094,
     data_dir: DataDir = None,
-    retry: Annotated[float, Opt(help="Seconds to keep trying while the server refuses this node.")] = 120.0,
+    retry: Annotated[float, _network(help="Seconds to keep trying while the server refuses this node.")] = 120.0,
     show: Show = False,
 ) -> None:
     """Run a node: hold data and train as far as its policy allows, until stopped."""
@@ -180,10 +199,6 @@ def node(
     from gradveil.engines.flower.commands import SuperNodeConfig
     from gradveil.runs import store
 
-    if policy is None:
-        raise BadInput(
-            "--policy: is required, since it limits what the server may order; `gradveil federate policy` writes one"
-        )
     if not server.rpartition(":")[2].isdigit() or ":" not in server:
         raise BadInput(f"server = {server!r}: must be HOST:PORT")
     settings = NodeSettings(
@@ -216,21 +231,24 @@ def node(
 
 @app.command()
 def demo(
-    nodes: Annotated[int, Opt(help="Number of nodes.")] = 3,
-    dataset: Annotated[str, Opt(help="A name from `gradveil data list`.")] = "digits",
+    nodes: Annotated[int, _federation(help="Number of nodes.")] = 3,
+    dataset: Annotated[str, _data(help="A name from `gradveil data list`.")] = "digits",
     method: Annotated[
-        str, Opt(help="A name from `gradveil list methods`; fed-sum makes secure sums, over at least 3 nodes.")
+        str, _privacy(help="A name from `gradveil list methods`; fed-sum makes secure sums, over at least 3 nodes.")
     ] = "fed-cdp",
-    rounds: Annotated[int | None, Opt(help="Number of rounds (T).", show_default="4; preset for fed-sum")] = None,
+    rounds: Annotated[
+        int | None, _federation(help="Number of rounds (T).", show_default="4; preset for fed-sum")
+    ] = None,
     target_epsilon: Annotated[
-        float | None, Opt(help="Scale the noise so that all rounds spend at most this.", show_default="none")
+        float | None,
+        _privacy(help="Scale the noise so that all rounds together spend at most this epsilon.", show_default="none"),
     ] = None,
     threat_model: Annotated[
-        str | None, Opt(help=f"{THREATS}; the target holds against it.", show_default="server")
+        str | None, _privacy(help=f"{THREATS}; the target holds against it.", show_default="server")
     ] = None,
-    seed: Annotated[int, Opt(help="Seed of the initial weights and of the split among clients.")] = 0,
+    seed: Annotated[int, _federation(help="Seed of the initial weights and of the split among clients.")] = 0,
     data_dir: DataDir = None,
-    out: Annotated[Path | None, Opt(help="Run folder.")] = None,
+    out: Annotated[Path | None, _output(help="Run folder.", show_default="a new one in runs/")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train over a SuperLink and SuperNodes on this machine, with TLS and new keys."""
@@ -244,6 +262,6 @@ def demo(
     folder = out or Path("runs") / f"federate-{datetime.now().strftime('%Y%m%d-%H%M%S')}"
     where = None if data_dir is None else str(data_dir.resolve())
     federation = conductor.Federation(nodes=tuple(f"site-{i}" for i in range(nodes)), data_dir=where)
-    federate_steps.run_folder(folder, None, resume=False)
+    federate_steps.run_folder(folder, resume=False)
     conductor.lay_out(plan, load(plan.dataset, data_dir=data_dir), folder, federation)
     federate_steps.demonstrate(plan, federate_demo.policy_of(plan), federation, folder, as_json)

@@ -1,54 +1,73 @@
 """`gradveil federate clients`, and how a server uses what nodes told of their clients."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gradveil.cli.options import AsJson, DataDir
+from gradveil.cli.options import DATA, FEDERATION, OUTPUT, AsJson, DataDir
 from gradveil.cli.output import emit_json
 from gradveil.errors import BadInput
 
 if TYPE_CHECKING:
     from gradveil.deployment.node_clients import ClientList
 
-Opt = typer.Option
-Client = Annotated[str | None, Opt(help="This node is one client: its name, with all rows of the data.")]
-ClientColumn = Annotated[str | None, Opt(help="This node is several clients: the column that names each row's.")]
+_data = partial(typer.Option, rich_help_panel=DATA)
+_federation = partial(typer.Option, rich_help_panel=FEDERATION)
+Client = Annotated[str | None, _data(help="Name of the one client that this node is, with all rows of the data.")]
+ClientColumn = Annotated[
+    str | None, _data(help="Table: the column that names each row's client, where this node is several clients.")
+]
 
 ClientLists = Annotated[
     str,
-    Opt(
-        help="What nodes told by `federate clients`, comma-separated: site-0.json,site-1.json.",
+    _federation(
+        help="Files written by `federate clients`, one for each node, comma-separated: site-0.json,site-1.json.",
         show_default="clients of one size",
     ),
 ]
 PlanSchema = Annotated[
     Path | None,
-    Opt(help="Table: how its columns become features; travels with the plan.", show_default="the plan's"),
+    _data(help="Table: how its columns become features; sent to the nodes in the plan.", show_default="the plan's"),
 ]
 
-Canaries = Annotated[int, Opt(help="Records of nobody for `gradveil audit --level one-run`; nodes must allow them.")]
+Canaries = Annotated[
+    int,
+    _federation(
+        help="Number of synthetic canary records for `gradveil audit --level one-run`; "
+        "the policies of the nodes must allow them."
+    ),
+]
 
 
 def clients(
-    data: Annotated[str, Opt(help="The path of this node's own data.")],
-    out: Annotated[Path, Opt(metavar="NODE.json", help="New file, called as this node; send it to the server.")],
+    data: Annotated[str, _data(help="The path of this node's own data.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="NODE.json",
+            help="New file, with this node's name and .json; send it to the server.",
+            rich_help_panel=OUTPUT,
+        ),
+    ],
     client: Client = None,
     client_column: ClientColumn = None,
-    schema: Annotated[Path | None, Opt(help="Table: how its columns become features, the same on every node.")] = None,
-    target: Annotated[str | None, Opt(help="Table: the column to predict; that of the schema.")] = None,
+    schema: Annotated[
+        Path | None, _data(help="Table: how its columns become features, the same on every node.")
+    ] = None,
+    target: Annotated[str | None, _data(help="Table: the column to predict.", show_default="the schema's")] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """List a node's clients with their numbers of rows, for the server. No epsilon covers what this tells."""
+    """List a node's clients with their numbers of rows, for the server. No epsilon covers what this reveals."""
     from gradveil import codec
     from gradveil.data.sources import locate
     from gradveil.deployment import node_clients
     from gradveil.runs import store
 
     if out.suffix != ".json" or out.exists():
-        raise BadInput(f"out = {str(out)!r}: must be a new file that ends in .json, called as this node")
+        raise BadInput(f"out = {str(out)!r}: must be a new file, with this node's name and .json")
     dataset = node_clients.node_data(
         locate(data), data_dir=data_dir, target=target, schema=schema, client=client, client_column=client_column
     )
@@ -59,7 +78,7 @@ def clients(
         return
     for name, rows in listed.clients.items():
         typer.echo(f"{name}: {rows} rows")
-    typer.echo(f"{out}: send it to the server. It tells these names and numbers, which no epsilon covers.")
+    typer.echo(f"{out}: send it to the server. It reveals these names and numbers of rows, which no epsilon covers.")
 
 
 def gathered(

@@ -34,10 +34,8 @@ def say(sentence: str) -> None:
     typer.echo(sentence, err=True)
 
 
-def run_folder(out: Path | None, plan_file: Path | None, resume: bool) -> Path:
+def run_folder(out: Path, resume: bool) -> Path:
     """Return the folder of a new run, or of one to resume."""
-    if out is None:
-        raise BadInput("--out: a run folder is needed")
     exists = (out / store.PLAN).exists()
     if resume and not exists:
         raise BadInput(f"out = {str(out)!r}: holds no run to continue")

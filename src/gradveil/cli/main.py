@@ -77,7 +77,11 @@ def _refuse(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
-    return _say(" ".join(error.format_message().split()), 2)
+    message = " ".join(error.format_message().split())
+    about = getattr(getattr(error, "param", None), "help", None)
+    if type(error).__name__ == "MissingParameter" and about:
+        message = f"{message.rstrip('.')} ({about.split('. ')[0].rstrip('.')})"
+    return _say(message, 2)
 
 
 def _say(sentence: str, code: int) -> int:

@@ -7,6 +7,7 @@ from typer import Context, Option
 
 DATA, FEDERATION, PRIVACY = "Data", "Federation and training", "Privacy"
 STOPPING, ATTACK, OUTPUT = "Accounting and stopping", "Attack", "Output"
+KEYS, NETWORK, SCOPE = "Keys and policy", "Network", "What to compute"
 RELEASES, SAMPLING, GUARANTEE = "Noise and releases", "Sampling", "Guarantee"
 PRESET = "preset"
 METHOD_OWN = "method's own"
@@ -20,12 +21,12 @@ DataDir = Annotated[
         help="Folder to search for datasets first.", show_default="$GRADVEIL_DATA, then cache", rich_help_panel=DATA
     ),
 ]
-Target = Annotated[str | None, Option(help="CSV file: the column to predict.", rich_help_panel=DATA)]
+Target = Annotated[str | None, Option(help="Table: the column to predict.", rich_help_panel=DATA)]
 SchemaFile = Annotated[
     Path | None,
     Option(
         "--schema",
-        help="CSV file: how its columns become features, as `gradveil data schema` drafts it.",
+        help="Table: how its columns become features, a TOML file as `gradveil data schema` drafts it.",
         show_default="from the private rows",
         rich_help_panel=DATA,
     ),
@@ -110,9 +111,11 @@ ClientRate = Annotated[
 ]
 Participations = Annotated[
     int | None,
-    Option(help="Rounds in which the busiest client takes part.", show_default="all", rich_help_panel=SAMPLING),
+    Option(help="Most rounds that any one client takes part in.", show_default="all", rich_help_panel=SAMPLING),
 ]
-Copies = Annotated[int, Option(help="Number of clients that hold a copy of the same record.", rich_help_panel=SAMPLING)]
+Copies = Annotated[
+    int, Option(help="Largest number of clients that hold a copy of the same record.", rich_help_panel=SAMPLING)
+]
 BatchSize = Annotated[
     int | None,
     Option(
@@ -143,7 +146,10 @@ NoiseDraw = Annotated[
 Delta = Annotated[float, Option(help="Delta of the (epsilon, delta) guarantee.", rich_help_panel=GUARANTEE)]
 Adjacency = Annotated[
     str,
-    Option(help="Neighboring datasets: add-remove (one unit zeroed out) or replace-one.", rich_help_panel=GUARANTEE),
+    Option(
+        help="Neighboring datasets: add-remove (one record or client zeroed out) or replace-one.",
+        rich_help_panel=GUARANTEE,
+    ),
 ]
 
 

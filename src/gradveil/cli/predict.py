@@ -14,7 +14,8 @@ def predict(
     new: Annotated[
         Path,
         typer.Argument(
-            metavar="NEW", help="New examples: a .csv file if the run was trained on one, else .npy, or .npz with x."
+            metavar="NEW",
+            help="New examples: .csv, .parquet or .arrow if the run was trained on a table, else .npy, or .npz with x.",
         ),
     ],
     out: Annotated[
@@ -23,10 +24,11 @@ def predict(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the class of new examples with a trained model.
+    """Predict classes, or numbers, for new examples with a trained model.
 
-    One row for every row of NEW, in its order: a column `prediction` with the name of the likeliest class, and a column
-    p_CLASS with the probability of each class. A column or a level that the run did not have is refused by its name.
+    Writes one row for every row of NEW, in its order. Where classes are predicted: a column `prediction` with the name
+    of the likeliest class, and a column p_CLASS with the probability of each. Where a number is predicted: a column
+    `prediction`, in its own units. A column or a category that the training data did not have is refused by its name.
     """
     with doing("starting JAX"):
         from gradveil.cli import predict_steps

@@ -44,7 +44,10 @@ def run(
     target: Target = None,
     schema: SchemaFile = None,
     client_column: Annotated[
-        str | None, _data(help="Table: the column that names each row's client.", show_default="clients are made up")
+        str | None,
+        _data(
+            help="Table: the column that names each row's client.", show_default="rows are dealt to simulated clients"
+        ),
     ] = None,
     test: Annotated[
         Path | None,
@@ -54,7 +57,8 @@ def run(
         str | None,
         _data(
             metavar="FRACTION|FILE",
-            help="Rows to stop by: a fraction of the training rows, or a table of others, which needs --schema.",
+            help="Validation rows, for --target-accuracy and --target-rmse: a fraction of the training rows, or a "
+            "table of others (needs --schema).",
             show_default="the test rows",
         ),
     ] = None,
@@ -62,7 +66,8 @@ def run(
         str | None,
         _data(
             metavar="RATES",
-            help="How often clients draw a record: equal, batch (as many records each), or NAME=RATE,NAME=RATE.",
+            help="Sampling rate of each client: equal, batch (every client draws the same number of records), or "
+            "NAME=RATE,NAME=RATE.",
             show_default="equal",
         ),
     ] = None,
@@ -70,7 +75,8 @@ def run(
         str | None,
         _data(
             metavar="WEIGHTS",
-            help="What clients count in the mean: rows, equal, or NAME=WEIGHT,... of all.",
+            help="Weight of each client in the average: rows (its number of rows), equal, or NAME=WEIGHT for every "
+            "client, comma-separated.",
             show_default="rows",
         ),
     ] = None,
@@ -91,7 +97,10 @@ def run(
     lr: Annotated[float | None, _federation(help="Learning rate of the clients.")] = None,
     model: Annotated[
         str | None,
-        _federation(metavar="MODULE:NAME", help="Your own model, from the working directory or what is installed."),
+        _federation(
+            metavar="MODULE:NAME",
+            help="Your own model: MODULE is found in the working directory or among installed packages.",
+        ),
     ] = None,
     sampling: Annotated[
         str | None,
@@ -108,7 +117,11 @@ def run(
         _federation(help="Seed of all random draws; secret noise does not use it.", show_default="0"),
     ] = None,
     engine: Annotated[
-        str, _federation(help="vectorized, or serial (the slow reference).", show_default=True)
+        str,
+        _federation(
+            help="How clients are simulated: vectorized (together), or serial (one by one, the slow reference).",
+            show_default=True,
+        ),
     ] = "vectorized",
     method: Annotated[str | None, _privacy(help="A name from `gradveil list methods`.", show_default="fed-cdp")] = None,
     clip: Clip = None,
@@ -134,7 +147,8 @@ def run(
     target_epsilon: Annotated[
         float | None,
         _stopping(
-            help="Scale the noise so that all rounds together spend at most this epsilon; method: fed-sum.",
+            help="Scale the noise so that all rounds together spend at most this epsilon; the default method is then "
+            "fed-sum.",
             show_default="none",
         ),
     ] = None,
@@ -148,11 +162,14 @@ def run(
         ),
     ] = None,
     target_accuracy: Annotated[
-        float | None, _stopping(help="Stop at this accuracy, between 0 and 1.", show_default="none")
+        float | None,
+        _stopping(help="Stop training once this accuracy is reached, between 0 and 1.", show_default="none"),
     ] = None,
     target_rmse: Annotated[
         float | None,
-        _stopping(help="Stop at this RMSE, in the units of the number to predict.", show_default="none"),
+        _stopping(
+            help="Stop training once this RMSE is reached, in the units of the number to predict.", show_default="none"
+        ),
     ] = None,
     attack: Annotated[
         bool | None,
@@ -164,7 +181,10 @@ def run(
     ] = None,
     keep_truth: KeepTruth = False,
     watch: Annotated[
-        str, _attack(metavar="ROUNDS", help="Rounds whose models are kept for attacks, such as 0,1,10.")
+        str,
+        _attack(
+            metavar="ROUNDS", help="Rounds whose model is kept for later attacks, comma-separated, such as 0,1,10."
+        ),
     ] = "",
     out: Annotated[Path | None, _output(help="Run folder.", show_default="a new one in runs/")] = None,
     resume: Annotated[

@@ -36,12 +36,7 @@ class Pace:
             self.first = now
             return f"measuring, {note}"
         self.measured += 1
-        return f"{clock(self._to_come(line) * (now - self.first) / self.measured)} left, {note}"
-
-    def _to_come(self, line: RoundLine) -> int:
-        """Return how many rounds are left; a budget may allow fewer than the plan."""
-        planned = self.rounds - line.round - 1
-        return planned if line.rounds_left is None else min(planned, line.rounds_left)
+        return f"{clock(line.rounds_to_come(self.rounds) * (now - self.first) / self.measured)} left, {note}"
 
 
 def clock(seconds: float) -> str:

@@ -1,56 +1,57 @@
 """`gradveil table`: the options; `table_steps` does the work, and is imported only when they are right."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gradveil.cli.options import OUTPUT, AsJson, DataDir
+from gradveil.cli.options import OUTPUT, SCOPE, AsJson, DataDir
 from gradveil.cli.output import doing
 from gradveil.errors import BadInput
 
-Opt = typer.Option
+_scope = partial(typer.Option, rich_help_panel=SCOPE)
+_output = partial(typer.Option, rich_help_panel=OUTPUT)
 CACHE, RECORDS = Path("runs/tables"), Path("results/records")
 
 
 def table(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `gradveil list tables`, or all.")],
-    scale: Annotated[str, Opt(help="smoke (a smoke test, seconds), desk (an hour on two cores) or paper.")] = "desk",
+    scale: Annotated[
+        str, _scope(help="smoke (seconds, to see that it works), desk (an hour on two cores) or paper (full size).")
+    ] = "desk",
     seeds: Annotated[
-        int | None, Opt(help="Number of random seeds; the table shows mean and spread.", show_default="1; sound: 5")
+        int | None, _scope(help="Number of random seeds; the table shows mean and spread.", show_default="1; sound: 5")
     ] = None,
     minutes: Annotated[
         float | None,
-        Opt(help="Time limit in minutes; 0 shows only cached results.", show_default="the scale's"),
+        _scope(help="Time limit in minutes; 0 shows only cached results.", show_default="the scale's"),
     ] = None,
     data_dir: DataDir = None,
     datasets: Annotated[
-        str | None, Opt(help="Run only what needs these datasets, with commas.", show_default="all")
+        str | None, _scope(help="Compute only what uses these datasets, comma-separated.", show_default="all")
     ] = None,
     docs: Annotated[
         Path | None,
-        Opt(
+        _output(
             metavar="FOLDER",
-            help="Run nothing; write the page of `all` or `sound` into this folder, from the records.",
+            help="Compute nothing; write the page of `all` or `sound` into this folder, from the records.",
             show_default="none",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     records: Annotated[
         Path | None,
-        Opt(
+        _output(
             metavar="FOLDER",
             help="Folder of records under version control: read first; --scale paper adds to it.",
             show_default="results/records",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        Opt(
+        _output(
             help="Folder for the tables and the cached results.",
             show_default="runs/tables; sound: results/records",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     as_json: AsJson = False,

@@ -25,7 +25,10 @@ def tune(
     data_dir: DataDir = None,
     on: Annotated[
         str,
-        _data(help="Try settings on: synthetic (of the data's shape), public:NAME, or private (counted in epsilon)."),
+        _data(
+            help="Data to try settings on: synthetic (made up, of the same shape), public:NAME (a built-in dataset), "
+            "or private (your own; counted in epsilon)."
+        ),
     ] = "synthetic",
     clients: Annotated[
         int | None, _federation(help="Number of clients in all (N).", show_default=options.PRESET)
@@ -41,14 +44,19 @@ def tune(
     ] = None,
     trials: Annotated[
         int,
-        _stopping(help="Number of settings to try; the mean of a secret number if only models are seen of them."),
+        _stopping(
+            help="Number of settings to try; on private data against central adversaries, the mean of a random, secret "
+            "number."
+        ),
     ] = 12,
     target_epsilon: Annotated[
-        float, _stopping(help="Epsilon that the run, and trials on private records, spend at most.")
+        float, _stopping(help="Most epsilon that the run spends, together with trials on private records.")
     ] = 1.0,
     threat_model: Annotated[str, _stopping(help=f"{THREATS}; the target holds against it.")] = "server",
     delta: Annotated[float, _stopping(help="Delta of the (epsilon, delta) guarantee.")] = 1e-5,
-    out: Annotated[Path, _output(help="Plan file to write; its trials go beside it.")] = Path("tuned.toml"),
+    out: Annotated[Path, _output(help="Plan file to write; the record of the trials goes beside it.")] = Path(
+        "tuned.toml"
+    ),
     as_json: AsJson = False,
 ) -> None:
     """Find settings for your data and write them as a plan for `gradveil run`.

@@ -1,5 +1,6 @@
 """The commands by name, in the order in which people need them; each is imported when it is asked for."""
 
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -42,9 +43,24 @@ class Verbs(TyperGroup):
             return None
         module, _, name = VERBS[cmd_name].partition(".")
         verb = getattr(import_module(f"gradveil.cli.{module}"), name)
-        command = typer.main.get_command(verb if isinstance(verb, typer.Typer) else _alone(verb))
+        command: Any = typer.main.get_command(verb if isinstance(verb, typer.Typer) else _alone(verb))
         command.name, command.hidden = cmd_name, cmd_name in HIDDEN
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.help = flowing(one.help or "")
         return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the verb that was typed; a slip is told the verbs that are meant, which typer does not know by name."""
+        if args and self.get_command(ctx, args[0]) is None:
+            close = get_close_matches(args[0], [name for name in VERBS if name not in HIDDEN])
+            meant = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
+            ctx.fail(f"No such command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+
+def flowing(text: str) -> str:
+    """Return the paragraphs of a docstring without line breaks of their own, so that help fills its lines."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
 def _alone(verb: Any) -> typer.Typer:

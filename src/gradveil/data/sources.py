@@ -75,13 +75,13 @@ def load(
         if train_all:
             raise BadInput(f"train_all: only mnist has a validation split, not {name}")
         if validation is not None and validation_file is not None:
-            raise BadInput("validation, validation_file: are two ways to say what a run stops by; give one")
+            raise BadInput("validation, validation_file: both say which rows to validate on; give one")
         others = {"test": test, "validation_file": validation_file}
         dataset = _own(Path(os.path.expanduser(name)), target, schema, client_column, others, progress)
         return _validated(dataset, validation)
     source = named(name)
     if target is not None:
-        raise BadInput(f"--target is only for CSV files; {name} is a built-in dataset, so leave it out")
+        raise BadInput(f"--target is only for tables of your own; {name} is a built-in dataset, so leave it out")
     only_own = {"schema": schema, "client_column": client_column, "test": test, "validation_file": validation_file}
     for option, given in only_own.items():
         if given is not None:

@@ -41,13 +41,11 @@ def refuse_unfit(plan: Plan, canaries: int) -> None:
     if not FEWEST <= canaries <= most:
         raise BadInput(f"canaries = {canaries}: must be between {FEWEST} and {most}, half of all records at most")
     if plan.method.surface is not Surface.EXAMPLE or isinstance(plan.model, SoftmaxRegression) or plan.client_sizes:
-        raise BadInput(
-            "canaries: are records among others of a network, where examples are noised and clients have one size"
-        )
+        raise BadInput("canaries: work only for networks, where examples are noised and clients have one size")
     if plan.secure_sum is not None:
-        raise BadInput("canaries: show in the updates of single clients, which no secure sum tells; leave one out")
+        raise BadInput("canaries: need updates of single clients, which a secure sum hides; leave one of the two out")
     if not isinstance(plan.method.clip, Unclipped | PerLayer | Flat | OwnNorm):
-        raise BadInput("canaries: a clip that learns would learn from them; give a constant one")
+        raise BadInput("canaries: a clip that learns would adapt to them; use a constant one")
 
 
 def marked_plan(plan: Plan, shape: tuple[int, ...], canaries: int) -> Plan:

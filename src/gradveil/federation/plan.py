@@ -189,7 +189,7 @@ class Plan:
         )
         if self.method.draw is Draw.EACH and varies and not self.method.noise.silent:
             raise BadInput(
-                "draw = each: needs lots of a fixed size; otherwise the noise reveals how many units there are"
+                "draw = each: needs batches and cohorts of fixed size; otherwise the noise reveals how many were drawn"
             )
 
     def _check_sizes(self) -> None:

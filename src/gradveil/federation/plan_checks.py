@@ -74,7 +74,7 @@ def check_weights(weights: tuple[float, ...], clients: int, method: Method) -> N
     """Refuse weights that would change how far a unit moves a noised sum."""
     unequal.check_weights(weights, clients)
     if method.acts(Surface.UPDATE) or method.acts(Surface.SERVER) or method.share:
-        raise BadInput(f"client_weights: the noise of {method.name} is made for clients that count alike")
+        raise BadInput(f"client_weights: {method.name} needs equally weighted clients")
 
 
 def check_trials(trials: int, method: Method, local_steps: int, everyone: bool) -> None:

@@ -96,8 +96,6 @@ class Evidence:
 
 def gather(folder: Path, exhibits: bool = True) -> Evidence:
     """Read a run folder; without `exhibits`, what attacks have to show is left on the disk."""
-    if not store.exists(folder / store.PLAN):
-        raise BadInput(f"{str(folder)!r}: is not a run folder")
     plan = store.read_plan(folder)
     history = store.inspect(folder, plan)
     return Evidence(

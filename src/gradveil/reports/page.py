@@ -22,7 +22,9 @@ from gradveil.runs.run_records import quality
 def environment() -> Environment:
     """Return the templates; whatever is put into them is escaped."""
     loader = PackageLoader("gradveil.reports")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters["unbroken"] = words.unbroken
+    return made
 
 
 def style() -> str:

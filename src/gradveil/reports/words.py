@@ -1,5 +1,7 @@
 """Sentences about a run for people who are no specialists."""
 
+import re
+
 from gradveil.data.dataset import UNCOVERED
 from gradveil.leakage.attack_record import AttackRecord, CandidateRecord
 from gradveil.leakage.membership_record import MembershipRecord, RateRecord
@@ -16,6 +18,11 @@ WHOM = {
     "client-central": "an adversary who sees only the models, for all records of a client together",
     "client-server": "an honest-but-curious server, for all records of a client together",
 }
+
+
+def unbroken(text: str) -> str:
+    """Return a text in which no number such as 1e-05 is broken over two lines of a page: its hyphen does not break."""
+    return re.sub(r"(?<=\de)-(?=\d)", "\N{NON-BREAKING HYPHEN}", text)
 
 
 def of_data(guarantee: GuaranteeRecord) -> list[str]:

@@ -102,6 +102,11 @@ class RoundLine:
         """Return it as JSON."""
         return codec.record(self)  # type: ignore[no-any-return]
 
+    def rounds_to_come(self, planned: int) -> int:
+        """Return how many of the planned rounds are left after this one; a budget may allow fewer."""
+        to_come = planned - self.round - 1
+        return to_come if self.rounds_left is None else min(to_come, self.rounds_left)
+
 
 @dataclass(frozen=True, slots=True)
 class Earlier:

@@ -12,7 +12,7 @@ from gradveil.errors import BadInput
 from gradveil.federation.engine import Population
 from gradveil.federation.plan import Plan
 from gradveil.privacy.schedule import Constant
-from gradveil.reports.words import WHOM, reason
+from gradveil.reports.words import WHOM, reason, unbroken
 from gradveil.runs.budget import Budget, expected_participations
 from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.runs.estimate import RoundCost, measured
@@ -53,7 +53,7 @@ def _says(spent: GuaranteeRecord, plan: Plan) -> str:
     whom = WHOM.get(spent.threat_model, spent.threat_model)
     if spent.epsilon is None:
         return f"This plan has no finite epsilon against {whom}: {reason(spent)}"
-    costs = f"epsilon {spent.epsilon:.3g} against {whom}, for one {spent.unit} at delta {spent.delta:g}"
+    costs = f"epsilon {spent.epsilon:.3g} against {whom}, for one {spent.unit} at delta {unbroken(f'{spent.delta:g}')}"
     if plan.max_epsilon is not None and spent.epsilon > plan.max_epsilon:
         return f"All {plan.rounds} rounds would cost {costs}; the run stops before it exceeds {plan.max_epsilon:g}."
     return f"This plan costs {costs}."

@@ -79,7 +79,11 @@ async def no_such_page(request: Request, error: Exception) -> Response:
     """Answer an address that leads nowhere, or a way of asking that it does not know."""
     status = getattr(error, "status_code", 404)
     return answer(
-        request.scope, status, "there is no such page" if status == 404 else "this address is asked otherwise"
+        request.scope,
+        status,
+        "there is no such page"
+        if status == 404
+        else "this address does not take this kind of request (method not allowed)",
     )
 
 

@@ -21,6 +21,7 @@ from gradveil.reports.evidence import Evidence, gather
 from gradveil.runs import store
 from gradveil.web.child import STATUS, ChildOrder, read_status, sidecar
 from gradveil.web.own_data import OwnData
+from gradveil.web.pace import Paces
 from gradveil.web.refusals import Damaged, NoSuchRun, brief, readable
 from gradveil.web.run_form import planned
 from gradveil.web.special_files import refuse_odd_files
@@ -41,6 +42,7 @@ class Runs:
     root: Path
     data: OwnData = field(default_factory=OwnData)
     _summaries: Summaries = field(default_factory=Summaries, compare=False, repr=False)
+    _paces: Paces = field(default_factory=Paces, compare=False, repr=False)
 
     def names(self) -> list[str]:
         """Return the runs by their paths below the folder, the newest first."""
@@ -82,8 +84,9 @@ class Runs:
         """Return the status of a run."""
         folder = self.folder(name)
         with readable(name):
-            run = self._summaries.of(folder)
-            return status(run, name, self._running(name), read_status(self.root / name))
+            run, running = self._summaries.of(folder), self._running(name)
+            pace = self._paces.seen(folder, running, len(run.lines), _changed(folder / store.METRICS))
+            return status(run, name, running, read_status(self.root / name), pace)
 
     def start(self, form: Mapping[str, str]) -> str:
         """Start a run as the command line would; its own sentence is raised if it refuses."""
@@ -172,8 +175,8 @@ def process_number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[1-9][0-9]{0,9}", text) else None
 
 
-def _changed(plan: Path) -> float:
+def _changed(path: Path) -> float:
     try:
-        return plan.stat().st_mtime
+        return path.stat().st_mtime
     except OSError:  # it was taken away since it was found, or is a link to nothing
         return 0.0

@@ -7,6 +7,7 @@ from typing import Any
 
 from gradveil.reports.card import JSON
 from gradveil.reports.evidence import Evidence
+from gradveil.reports.words import unbroken
 from gradveil.runs import store
 from gradveil.runs.epsilon_records import GuaranteeRecord
 from gradveil.web.child import RunStatus
@@ -16,9 +17,10 @@ POINTS = 200
 Curve = list[tuple[int, float]]
 
 
-def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -> dict[str, Any]:
-    """Return the status of a run, in numbers and words for the page."""
-    done, seconds = len(run.lines), [line.seconds for line in run.lines[-10:]]
+def status(
+    run: Evidence, name: str, running: bool, process: RunStatus | None, pace: float | None = None
+) -> dict[str, Any]:
+    """Return the status of a run, in numbers and words for the page; `pace` is in seconds a round by the clock."""
     finished = run.result is not None and (run.folder / JSON).exists() and not running
     changed = (run.folder / store.PLAN).stat().st_mtime
     return {
@@ -29,11 +31,11 @@ def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -
         "time": changed,
         "date": datetime.fromtimestamp(changed).strftime("%Y-%m-%d %H:%M"),
         "rounds": run.plan.rounds,
-        "done": done,
+        "done": len(run.lines),
         "accuracy": run.accuracy,
         "baseline": None if run.result is None else run.result.majority_baseline,
         "epsilon": _spent(run),
-        "seconds_left": (run.plan.rounds - done) * sum(seconds) / len(seconds) if running and seconds else None,
+        "seconds_left": _seconds_left(run, pace) if running else None,
         "doing": _doing(process, running),
         "attacks": len(run.attacks),
         "budget": run.plan.max_epsilon,
@@ -43,6 +45,13 @@ def status(run: Evidence, name: str, running: bool, process: RunStatus | None) -
         "noise": thinned([(line.round + 1, line.sigma) for line in run.lines]) if _noisy(run) else [],
         **_short(run),
     }
+
+
+def _seconds_left(run: Evidence, pace: float | None) -> float | None:
+    """Return how long the rounds to come take; None if that is not known yet, or if none is to come."""
+    if pace is None or not run.lines:
+        return None
+    return run.lines[-1].rounds_to_come(run.plan.rounds) * pace or None
 
 
 def unreadable(name: str) -> dict[str, Any]:
@@ -93,7 +102,7 @@ def _spent(run: Evidence) -> str:
     against = f"against {guarantee.threat_model}, one {guarantee.unit}, delta {guarantee.delta:g}, after round {t}"
     if guarantee.accountant != "pld":
         against = f"as the paper accounts, not a guarantee, after round {t}"
-    return f"none finite ({against})" if guarantee.epsilon is None else f"{guarantee.epsilon:.2f} ({against})"
+    return unbroken(f"none finite ({against})" if guarantee.epsilon is None else f"{guarantee.epsilon:.2f} ({against})")
 
 
 def _short(run: Evidence) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import jax
 import tomli_w
 
 from gradveil import codec, own_code
+from gradveil.__about__ import __version__
 from gradveil.data.dataset import Dataset
 from gradveil.errors import BadInput, quoted
 from gradveil.federation.plan import Plan
@@ -147,12 +148,12 @@ def _change_rounds(folder: Path, stored_plan: Plan, plan: Plan) -> None:
 
 def environment() -> EnvironmentRecord:
     """Tell what a result depends on besides the plan: versions and devices; nothing that names a person or host."""
-    packages = ("gradveil", "jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting")
+    packages = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "dp-accounting")
     return EnvironmentRecord(
         python=platform.python_version(),
         system=platform.system(),
         machine=platform.machine(),
-        packages={name: version(name) for name in packages},
+        packages={"gradveil": __version__} | {name: version(name) for name in packages},
         devices=tuple(str(device) for device in jax.local_devices()),
         xla_flags=os.environ.get("XLA_FLAGS", ""),
     )
@@ -177,8 +178,14 @@ def read_environment(folder: Path) -> EnvironmentRecord:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Read the plan of a run folder."""
+    """Read the plan of a run folder; BadInput if it is none."""
+    _refuse_without_plan(folder)
     return plan_from(folder / PLAN)
+
+
+def _refuse_without_plan(folder: Path) -> None:
+    if not files.exists(folder / PLAN):
+        raise BadInput(f"{str(folder)!r}: is not a run folder")
 
 
 def plan_from(path: Path) -> Plan:
@@ -191,6 +198,7 @@ def plan_from(path: Path) -> Plan:
 
 def plan_with_model(folder: Path, model: Any) -> Plan:
     """Read the plan of a run folder whose model only its user can make; BadInput if it is not this one."""
+    _refuse_without_plan(folder)
     table = files.read_toml(folder / PLAN)
     with own_code.may_import():
         plan = replace(codec.decode(Plan, {key: item for key, item in table.items() if key != "model"}), model=model)
