@@ -66,8 +66,8 @@ def attack(
     prior: Annotated[
         str | None,
         _attack(
-            help="What attack map takes examples to be like: gaussian, or decoder (a small network, trained on public "
-            "pictures; takes a minute).",
+            help="Prior over examples for --attack map and unrolled: gaussian, or decoder (a small network, trained on "
+            "public pictures; takes a minute).",
             show_default="gaussian",
         ),
     ] = None,
