@@ -3,6 +3,7 @@
 from dataclasses import asdict
 
 import pytest
+from scipy.stats import norm
 from tools import attack_curves
 from tools.attack_curves import Point, measured
 
@@ -32,12 +33,25 @@ def test_a_point_lies_at_its_share_of_rows_or_of_the_error_that_is_gone():
     assert attack_curves.height({"rebuilt": 3, "rows": 4}) == 0.75
     assert attack_curves.height({"rmse": 0.1, "prior_rmse": 0.4}) == pytest.approx(0.75)
     assert attack_curves.height({"rmse": 4.0, "prior_rmse": 0.4}) == -0.05
+    assert attack_curves.height({"tpr": 0.3, "bound": 0.4}) == 0.3
 
 
 def test_noise_ends_every_curve():
-    shares = {p.attack: attack_curves.height(line_of(p)) for p in attack_curves.points() if p.sigma == 1.0}
+    rebuild = [p for p in attack_curves.points() if p.attack != "membership"]
+    shares = {p.attack: attack_curves.height(line_of(p)) for p in rebuild if p.sigma == 1.0}
     assert {"exact", "imprint", "map", "cpl"} == set(shares)
     assert max(shares.values()) < 0.1
+
+
+def test_members_are_told_up_to_the_bound_and_not_beyond():
+    lines = [line_of(p) for p in attack_curves.points() if p.attack == "membership"]
+    for line in lines:
+        # mu = 1 / sigma for one example; 0.005: the threshold of 1 % is that of a sample too.
+        allowed = norm.cdf(norm.ppf(0.01) + 1 / line["sigma"])
+        assert line["bound"] == pytest.approx(allowed, abs=1e-4)
+        assert line["tpr_ci"][0] <= allowed + 0.005
+    assert lines[0]["tpr"] > 0.9
+    assert lines[-1]["tpr_ci"][1] < 0.03
 
 
 @pytest.mark.data

@@ -2,7 +2,7 @@
 
 Points are kept in docs/attack-curves.json as they are computed, and a point that is there is not computed again; delete
 the file to begin anew. docs/attack-curves.svg is drawn from it. Needs the Adult data (GRADVEIL_DATA); the digits are
-scikit-learn's. All points together take about ten minutes on one core.
+scikit-learn's. All points together take about 15 minutes on one core.
 """
 
 import json
@@ -21,8 +21,9 @@ from matplotlib.figure import Figure
 from gradveil.attacks.attack import Attack, mount
 from gradveil.attacks.exact import Exact
 from gradveil.attacks.imprint import Imprint
+from gradveil.attacks.membership import Membership
 from gradveil.attacks.metrics import assigned
-from gradveil.attacks.zoo import CPL, MAP
+from gradveil.attacks.zoo import CPL, MAP, UNROLLED
 from gradveil.data.dataset import Dataset
 from gradveil.data.sources import load, locate
 from gradveil.federation.leaks import Tap
@@ -43,8 +44,11 @@ ATTACKS: dict[str, Attack] = {
     "imprint": Imprint(),
     "cpl": replace(CPL, iterations=30),
     "map": MAP,
+    "unrolled": UNROLLED,
+    "membership": Membership(),
 }
-PICTURES = ("cpl", "map")
+COMPARED = ("cpl", "map")
+PICTURES = (*COMPARED, "unrolled", "membership")
 """Attacks that are run on digits, at the paper's attack network."""
 
 
@@ -79,7 +83,8 @@ class Panel:
 
 BATCHES, STEPS, UNITS = (1, 4, 8, 12, 16, 20, 24), (1, 2, 3, 4, 5, 6), (25, 50, 100, 200, 600)
 SIGMAS, LARGE_SIGMAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0), (1e-4, 1e-3, 1e-2, 0.1, 1.0)
-ROWS, ERROR = "share of rows rebuilt", "share of the error removed"
+TOLD_SIGMAS = (0.1, 0.3, 1.0, 3.0, 10.0)
+ROWS, ERROR, TOLD = "share of rows rebuilt", "share of the error removed", "members told at 1 % false alarms"
 EXACT, IMPRINT = "exact", "imprint, malicious server"
 PANELS = (
     Panel(
@@ -114,13 +119,25 @@ PANELS = (
         "sigma",
         "digits: sigma of Fed-CDP, single examples",
         ERROR,
-        {name: [Point(name, 1, sigma=s) for s in LARGE_SIGMAS] for name in PICTURES},
+        {name: [Point(name, 1, sigma=s) for s in LARGE_SIGMAS] for name in COMPARED},
     ),
     Panel(
         "batch",
         "digits: examples in the batch",
         ERROR,
-        {name: [Point(name, b) for b in (1, 2, 4)] for name in PICTURES},
+        {name: [Point(name, b) for b in (1, 2, 4)] for name in COMPARED},
+    ),
+    Panel(
+        "steps",
+        "digits: local steps, batches of 2",
+        ERROR,
+        {"unrolled": [Point("unrolled", 2, steps=s) for s in (1, 2, 3)]},
+    ),
+    Panel(
+        "sigma",
+        "digits: sigma of Fed-CDP, batches of 3",
+        TOLD,
+        {"membership": [Point("membership", 3, sigma=s) for s in TOLD_SIGMAS]},
     ),
 )
 
@@ -144,7 +161,8 @@ def scene_of(point: Point, data: Dataset) -> Scene:
 def measured(point: Point, data: Dataset) -> dict[str, Any]:
     """Return what an attack reached at a point, and the seconds it took."""
     scene, began = scene_of(point, data), time.process_time()
-    found = _pictures(point, scene) if point.attack in PICTURES else _rows(point, scene)
+    find = _members if point.attack == "membership" else _pictures if point.attack in PICTURES else _rows
+    found = find(point, scene)
     return asdict(point) | found | {"cpu_seconds": round(time.process_time() - began, 1)}
 
 
@@ -171,6 +189,17 @@ def _pictures(point: Point, scene: Scene) -> dict[str, Any]:
     }
 
 
+def _members(point: Point, scene: Scene) -> dict[str, Any]:
+    """Return how many members are told at one false alarm in a hundred, beside the most that the noise allows."""
+    told = attack_run.attack(scene, ATTACKS[point.attack], VICTIMS, cores=1).record.plain()["membership"]
+    rate = next(one for one in told["rates"] if one["fpr"] == 0.01)
+    return {
+        "tpr": round(rate["tpr"], 4),
+        "tpr_ci": [round(end, 4) for end in rate["tpr_ci"]],
+        "bound": round(rate["bound"], 4),
+    }
+
+
 def known() -> list[dict[str, Any]]:
     """Return the points that were computed before."""
     return list(json.loads(DATA.read_text())) if DATA.exists() else []
@@ -193,7 +222,9 @@ def computed() -> list[dict[str, Any]]:
 
 
 def height(line: dict[str, Any]) -> float:
-    """Return where a point lies: the share of rows, or of the prior-only error that is gone, not below -0.05."""
+    """Return where a point lies: the share of members, of rows, or of the prior-only error (not below -0.05)."""
+    if "tpr" in line:
+        return float(line["tpr"])
     if "rows" in line:
         return float(line["rebuilt"] / line["rows"])
     return max(-0.05, 1 - float(line["rmse"] / line["prior_rmse"]))
@@ -202,13 +233,16 @@ def height(line: dict[str, Any]) -> float:
 def drawing(lines: list[dict[str, Any]]) -> str:
     """Return the figure as SVG, a panel for each quantity that is varied; points that are not there are left out."""
     with mpl.rc_context({"svg.hashsalt": "gradveil", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(9, 9), layout="constrained")
+        figure = Figure(figsize=(9, 12), layout="constrained")
         for place, panel in enumerate(PANELS):
-            axes = figure.add_subplot(3, 2, place + 1)
+            axes = figure.add_subplot(4, 2, place + 1)
             for mark, (label, curve) in zip("os", panel.curves.items(), strict=False):
                 there = [line for p in curve for line in lines if asdict(p).items() <= line.items()]
                 axes.plot([line[panel.varied] for line in there], [height(line) for line in there], mark, ls="-")
                 axes.lines[-1].set_label(label)
+                if all("bound" in line for line in there):
+                    ends = [line[panel.varied] for line in there], [line["bound"] for line in there]
+                    axes.plot(*ends, ls="--", color="gray", label="most that the guarantee allows")
             axes.set(xlabel=panel.title, ylabel=panel.measure, ylim=(-0.1, 1.05))
             if panel.varied in ("units", "sigma"):
                 axes.set_xscale("log")

@@ -26,6 +26,7 @@ from gradveil.leakage.membership_record import MembershipRecord, RateRecord
 from gradveil.leakage.membership_trials import _of_run
 from gradveil.leakage.verdict import verdict
 from gradveil.methods import FED_CDP, FED_SDP_CLIENT, FED_SUM, NON_PRIVATE
+from gradveil.models.gradients import per_example_gradients
 from gradveil.models.networks import Mlp
 from gradveil.privacy.clip import Flat
 from gradveil.privacy.schedule import Constant
@@ -157,20 +158,31 @@ def test_noise_on_updates_bounds_a_record_by_two_updates_of_its_client():
 
 
 @cache
-def memorized(steps):
-    """Random labels learned by heart in so many steps: params of an Mlp, trained on all clients' records."""
+def memorized(steps, sigma=None):
+    """Random labels learned by heart in so many steps: params of an Mlp, trained on all clients' records.
+
+    sigma: as Fed-CDP does it, every gradient clipped to 1 and the sum noised by sigma.
+    """
     model, data = Mlp(hidden=(64,), bias=True), dataset()
     params = model.init(jax.random.key(0), SHAPE, CLASSES)
     x, y = jnp.asarray(data.train.x / 255.0, jnp.float32), jnp.asarray(data.train.y)
 
-    def error(p):
-        logits = jax.vmap(lambda row: model.apply(p, row))(x)
-        return -jnp.mean(jax.nn.log_softmax(logits)[jnp.arange(len(y)), y])
+    def clipped(lot):
+        norms = jnp.sqrt(sum(jnp.sum(jnp.square(a.reshape(len(y), -1)), axis=1) for a in jax.tree.leaves(lot)))
+        return jax.tree.map(lambda a: jnp.tensordot(jnp.minimum(1, 1 / norms), a, 1), lot)
 
-    def step(p, _):
-        return jax.tree.map(lambda a, g: a - 0.5 * g, p, jax.grad(error)(p)), None
+    def step(p, key):
+        lot = per_example_gradients(model, p, x, y)
+        if sigma is None:
+            mean = jax.tree.map(lambda a: jnp.mean(a, axis=0), lot)
+        else:
+            leaves, shape = jax.tree.flatten(clipped(lot))
+            keys = jax.random.split(key, len(leaves))
+            noised = [a + sigma * jax.random.normal(k, a.shape) for a, k in zip(leaves, keys, strict=True)]
+            mean = jax.tree.map(lambda a: a / len(y), shape.unflatten(noised))
+        return jax.tree.map(lambda a, g: a - 0.5 * g, p, mean), None
 
-    return model, jax.lax.scan(step, params, None, length=steps)[0]
+    return model, jax.lax.scan(step, params, jax.random.split(jax.random.key(8), steps))[0]
 
 
 def row(epsilon, threat="central", unit="example"):
@@ -188,8 +200,8 @@ def row(epsilon, threat="central", unit="example"):
     )
 
 
-def read_model(steps, guarantees):
-    model, params = memorized(steps)
+def read_model(steps, guarantees, sigma=None):
+    model, params = memorized(steps, sigma)
     fresh = scene(NON_PRIVATE, Tap(EXAMPLE), model=model)
     nothing = jax.tree.map(np.zeros_like, params)
     rows = np.arange(CLIENTS * BATCH).reshape(CLIENTS, BATCH)
@@ -220,6 +232,20 @@ def test_a_model_that_learned_nothing_does_not_and_its_bound_is_that_of_the_stro
     assert (told.epsilon, told.threat_model) == (0.5, "central-visible")
     assert told.rates[1].bound == pytest.approx(math.exp(0.5) * 0.01 + 1e-5)
     assert told.rates[1].tpr_ci[0] <= told.rates[1].bound
+
+
+def test_noise_of_fed_cdp_keeps_members_of_a_trained_model_within_its_epsilon_and_clipping_alone_does_not():
+    # mu = sqrt(600) / sigma = 1 / 4.4, which is (1, 1e-5)-DP by the exact Gaussian trade-off.
+    private = attack(read_model(600, (row(1.0),), 4.4 * math.sqrt(600)), Membership(references=1), CLIENTS).record
+    told = private.membership
+    assert private.verdict != "leaks"
+    assert told.auc_ci[0] <= stats.norm.cdf(1 / 4.4 / math.sqrt(2))
+    assert told.auc < 0.65
+    assert told.rates[1].bound == pytest.approx(math.e * 0.01 + 1e-5)
+    assert told.rates[1].tpr_ci[0] <= told.rates[1].bound
+    control = attack(read_model(600, (row(None),), 0.0), Membership(references=1), CLIENTS).record
+    assert control.verdict == "leaks"
+    assert control.membership.auc > 0.9
 
 
 def test_a_guarantee_for_clients_counts_twice_for_a_record_of_one():

@@ -12,7 +12,7 @@ from gradveil.leakage.attack_record import CandidateRecord
 from gradveil.leakage.verdict import finds_nearest, verdict
 
 
-def told(low, high, n=10, optimum=0.1):
+def told(low, high, n=10, optimum=0.1, bound=None):
     return CandidateRecord(
         n=n,
         trials=20,
@@ -20,7 +20,7 @@ def told(low, high, n=10, optimum=0.1):
         success_ci=(low, high),
         chance=1 / n,
         optimum=optimum,
-        bound=None,
+        bound=bound,
         mu=None,
     )
 
@@ -33,7 +33,7 @@ PRIOR, CHANCE = 0.25, told(0.0, 0.4)
     [
         ((0.05, 0.15), [CHANCE], False, "leaks"),
         ((-0.004, 0.006), [CHANCE], False, "nothing-found"),
-        ((-0.004, 0.006), [], False, "nothing-found"),
+        ((-0.004, 0.006), [], False, "too-few-victims"),  # nobody has looked
         ((1e-9, 0.006), [CHANCE], False, "nothing-found"),  # the order of a sum
         ((-0.9, 1.3), [CHANCE], False, "too-few-victims"),
         (None, [CHANCE], False, "too-few-victims"),
@@ -42,7 +42,12 @@ PRIOR, CHANCE = 0.25, told(0.0, 0.4)
         ((-0.9, 1.3), [CHANCE], True, "leaks"),
         (None, [], True, "leaks"),
         ((-0.004, 0.006), [told(0.05, 0.6, optimum=0.5)], False, "too-few-victims"),  # more trials would show it
-        ((-0.004, 0.006), [told(0.05, 0.6, optimum=None)], False, "nothing-found"),
+        # Chance is 0.1, so what may be missed ends at 0.1 + 0.1 x 0.9 = 0.19.
+        ((-0.004, 0.006), [told(0.0, 0.708, optimum=None)], False, "too-few-victims"),  # 0 of 3, and no optimum
+        ((-0.004, 0.006), [told(0.05, 0.191, optimum=None)], False, "too-few-victims"),
+        ((-0.004, 0.006), [told(0.05, 0.189, optimum=None)], False, "nothing-found"),
+        ((-0.004, 0.006), [told(0.0, 0.708, optimum=None, bound=0.189)], False, "nothing-found"),  # nobody can do more
+        ((-0.004, 0.006), [told(0.0, 0.708, optimum=None, bound=0.191)], False, "too-few-victims"),
     ],
 )
 def test_a_leak_is_called_so_only_on_evidence_and_its_absence_too(interval, candidates, nearest, expected):
@@ -111,3 +116,22 @@ def test_two_perfect_reconstructions_are_a_leak_though_two_gains_say_little(own,
     assert (answer["verdict"], answer["resilient"]) == ("leaks", False)
     assert main(["attack", "--dataset", str(own / "own.npz"), *at]) == 0
     assert "LEAKS" in capsys.readouterr().out
+
+
+def test_where_too_few_records_are_public_for_any_to_be_told_apart_the_command_says_that_nobody_looked(own, capsys):
+    whole = np.load(own / "own.npz")
+    np.savez(own / "few.npz", x=whole["x"][:40], y=whole["y"][:40])
+    at = [
+        "--method",
+        "fed-cdp",
+        "--surface",
+        "2",
+        "--attack",
+        "analytic",
+        "--network",
+        "mlp",
+        "--out",
+        str(own / "out"),
+    ]
+    assert main(["attack", "--dataset", str(own / "few.npz"), *at]) == 0
+    assert "Cannot tell: no record was tried among others" in " ".join(capsys.readouterr().out.split())

@@ -12,8 +12,9 @@ from gradveil.attacks.leak import Leak
 from gradveil.attacks.score import Truth
 
 GAUSSIAN_DRAWS, MIXED_DRAWS, MEMORY = 50, 8, 20_000_000
-"""Readings drawn in a trial to learn what the best adversary reaches (a mean over all trials is taken), fewer where
-coordinates are held back, which cannot be judged all at once, and as many as these values hold."""
+"""Readings drawn at all places of a batch to learn what the best adversary reaches (a mean over all trials is taken),
+fewer where coordinates are held back, which cannot be judged all at once, as many as these values hold, but at least
+four at a place."""
 
 
 class Trial(NamedTuple):
@@ -24,12 +25,12 @@ class Trial(NamedTuple):
 
 
 def lineup(
-    leak: Leak, truth: Truth, position: int, sizes: Sequence[int], random: np.random.Generator
+    leak: Leak, truth: Truth, position: int, sizes: Sequence[int], random: np.random.Generator, places: int = 1
 ) -> dict[int, Trial]:
     """Try whether the likelihood picks the true record of a place out of n, n - 1 of them public, for n of `sizes`.
 
     The adversary is given all other examples of the reading. The true record must be likelier than all others; a tie
-    counts as a miss.
+    counts as a miss. places: how many of the batch are tried, which share the draws.
     """
     most = max(sizes)
     rows = random.choice(len(leak.public.x), most - 1, replace=False)
@@ -37,7 +38,7 @@ def lineup(
     x = np.repeat(batch.x[None], most, axis=0)
     y = np.repeat(batch.y[None], most, axis=0)
     x[1:, position], y[1:, position] = leak.public.x[rows], leak.public.y[rows]
-    draws = _draws(leak) if leak.stage.exact else 0
+    draws = _draws(leak, places) if leak.stage.exact else 0
     key = jax.random.key(int(random.integers(2**31)))
     log_likelihoods, drawn = identify.log_likelihoods_and_draws(leak, x, y, draws, key)
     known = bool(draws) and bool(np.isfinite(drawn).all())
@@ -50,9 +51,9 @@ def lineup(
     }
 
 
-def _draws(leak: Leak) -> int:
+def _draws(leak: Leak, places: int) -> int:
     most = MIXED_DRAWS if leak.stage.sparse else GAUSSIAN_DRAWS
-    return max(4, min(most, MEMORY // tree.size(leak.readings[0].gradient)))
+    return max(4, min(most, MEMORY // tree.size(leak.readings[0].gradient)) // places)
 
 
 def padded(truth: Truth, usual: int) -> Truth:

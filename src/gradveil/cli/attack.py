@@ -69,8 +69,8 @@ def attack(
     prior: Annotated[
         str | None,
         _attack(
-            help="Prior of attack map: gaussian, or decoder (a small network, trained on public "
-            "pictures; takes a minute).",
+            help="Prior over examples for --attack map and unrolled: gaussian, or decoder (a small network, trained on "
+            "public pictures; takes a minute).",
             show_default="gaussian",
         ),
     ] = None,

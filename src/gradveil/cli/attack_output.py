@@ -140,4 +140,9 @@ def verdict(record: AttackRecord) -> str:
             f"Cannot tell: the attack did not fit what was read of {record.not_fitted} of {record.victims} victims, so "
             "its guesses there say nothing; try more --iterations or another attack"
         )
+    elif not record.candidates and record.verdict != "leaks":
+        ours = (
+            "Cannot tell: no record was tried among others, which takes nine public records and, for several local "
+            "steps, batches of one size"
+        )
     return f"{ours}. An RMSE of 0.6 before clamping, the paper's cut, calls the method {theirs}."

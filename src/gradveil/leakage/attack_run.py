@@ -11,26 +11,21 @@ import numpy as np
 from gradveil import codec, own_code
 from gradveil.attacks.attack import Attack, Reconstruction, mount
 from gradveil.attacks.labels import INFERENCES
-from gradveil.attacks.leak import Column, Law, Leak, Public, Reading, Stage
+from gradveil.attacks.leak import Leak, Public, Reading
 from gradveil.attacks.membership import Membership
 from gradveil.attacks.metrics import overlap
 from gradveil.attacks.score import RULES, Truth, VictimScore, judge, summary
 from gradveil.data.dataset import Dataset, readable
 from gradveil.errors import BadInput
-from gradveil.federation import leaks
-from gradveil.federation.leaks import AGGREGATE, MODEL, Read, Tap
-from gradveil.federation.redraw import Redraw
-from gradveil.federation.replay import Replay
+from gradveil.federation.leaks import MODEL
 from gradveil.leakage.attack_record import AttackRecord, AttackSettings
 from gradveil.leakage.identification import identification
 from gradveil.leakage.membership_record import MembershipRecord
 from gradveil.leakage.membership_trials import from_model, from_readings
 from gradveil.leakage.scenes import Scene
+from gradveil.leakage.stages import stage_of
 from gradveil.leakage.verdict import finds_nearest, verdict
-from gradveil.privacy.method import Method
-from gradveil.privacy.prune import Keep, Smallest
 from gradveil.surface import Surface
-from gradveil.tree import Array, Tree
 
 PUBLIC = 5000
 
@@ -68,69 +63,6 @@ def leak_of(scene: Scene, client: int, public: Public) -> tuple[Leak, Truth]:
 
 def _on_host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
-
-
-def stage_of(scene: Scene, read: Read) -> Stage:
-    """Gather the public facts of a scene."""
-    plan, tap, dataset = scene.plan, scene.tap, scene.dataset
-    single = tap.single
-    t = min(scene.round, plan.rounds - 1)
-    return Stage(
-        model=plan.model,
-        shape=dataset.shape,
-        classes=len(dataset.classes),
-        surface=tap.surface,
-        view=tap.view,
-        batch=1 if single else plan.batch * scene.clients,
-        steps=1 if tap.surface is Surface.EXAMPLE else plan.local_steps,
-        replay=Replay.of(plan, tap),
-        sparse=_prunes(plan.method, tap),
-        mu=leaks.gaussian_mu(plan, t, tap, len(jax.tree.leaves(read.params))),
-        columns=_columns(dataset),
-        law=KnownMechanism(Replay.of(plan, tap)),
-        exact=not _approximate(scene),
-        own_scale=any(bool(np.isnan(std).any()) for std in jax.tree.leaves(read.std)),
-        draw=Redraw(Replay.of(plan, tap)),
-        soft=Replay.of(plan, tap).softened(),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class KnownMechanism:
-    """The law of what a tap reads, as attacks know it; compared by value, since it decides their programs."""
-
-    replay: Replay
-
-    def __call__(self, params: Tree, clip_state: Tree, sigmas: Array, x: Array, y: Array) -> Law:
-        """Return the law of the reading of examples."""
-        return Law(*self.replay.law(params, clip_state, sigmas, x, y))
-
-
-def _prunes(method: Method, tap: Tap) -> bool:
-    """Whether coordinates of what is read were held back: at the tap's surface or nearer to the data."""
-    if tap.view == AGGREGATE:  # what one client held back another sent
-        return False
-    nearer = method.surface > tap.surface or (method.surface is tap.surface and tap.view == "released")
-    return nearer and not isinstance(method.prune, Keep)
-
-
-def _approximate(scene: Scene) -> bool:
-    """Whether later local steps start from parameters that earlier steps noised, which the law leaves out.
-
-    Or whether coordinates that clients held back at random are summed, whose law is more than a mean and a variance.
-    """
-    method, several = scene.plan.method, scene.tap.surface is not Surface.EXAMPLE and scene.plan.local_steps > 1
-    if scene.tap.view == AGGREGATE and not isinstance(method.prune, Keep | Smallest):
-        return True
-    return several and method.acts(Surface.EXAMPLE) and not method.noise.silent
-
-
-def _columns(dataset: Dataset) -> tuple[Column, ...]:
-    if dataset.is_image:
-        return ()
-    if dataset.features:
-        return tuple(Column(f.name, f.start, f.stop) for f in dataset.features)
-    return tuple(Column(f"feature {i}", i, i + 1) for i in range(dataset.shape[0]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

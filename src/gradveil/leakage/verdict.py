@@ -26,23 +26,27 @@ def verdict(
 
     leaks: the interval of the gain lies above 0, or that of an identification above chance, or `nearest` (see
     `finds_nearest`). nothing-found: none of these, and both could have been seen: the gain ends within NEGLIGIBLE of
-    the prior-only error, no adversary tells records apart clearly better than chance, and every victim was fitted: an
-    attack that did not fit has not looked. Else too few victims. gain_ci is that of the victims that were fitted.
-    An attack on membership rebuilds nothing and is judged by that alone.
+    the prior-only error, candidates were tried of which no adversary tells the true one clearly better than by chance,
+    and every victim was fitted: an attack that did not fit has not looked. Else too few victims. gain_ci is that of the
+    victims that were fitted. An attack on membership rebuilds nothing and is judged by that alone.
     """
     if membership is not None:
         return _of_membership(membership)
     identifies = any(c.success_ci[0] > c.chance for c in candidates)
     if identifies or nearest or (gain_ci is not None and gain_ci[0] > ROUNDING):
         return "leaks"
-    if not_fitted or gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
+    if not_fitted or not candidates or gain_ci is None or gain_ci[1] > NEGLIGIBLE * prior_rmse:
         return "too-few-victims"
     return "too-few-victims" if any(_might_be_told(c) for c in candidates) else "nothing-found"
 
 
 def _might_be_told(c: CandidateRecord) -> bool:
-    """Whether the best adversary tells the records apart, although the trials do not show it."""
-    return c.optimum is not None and c.optimum - c.chance > NEGLIGIBLE * (1 - c.chance)
+    """Whether records may be told apart, although the trials do not show it.
+
+    By the best adversary; where that one is not known, by any whom the interval and the bound leave possible.
+    """
+    most = c.optimum if c.optimum is not None else min(c.success_ci[1], 1.0 if c.bound is None else c.bound)
+    return most - c.chance > NEGLIGIBLE * (1 - c.chance)
 
 
 def _of_membership(membership: MembershipRecord) -> Verdict:
