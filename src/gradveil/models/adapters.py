@@ -176,8 +176,7 @@ def _called(model: Model, function: Callable[..., Any], *arguments: Any) -> Any:
     except BadInput:
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        raise BadInput(f"model = {quoted(model)}: cannot be used ({why})") from error
+        raise BadInput(f"model = {quoted(model)}: cannot be used ({own_code.reason(error)})") from error
 
 
 def _checked(compute: Callable[..., Any], params: Tree, shape: Shape, classes: int, model: Any) -> Tree:
