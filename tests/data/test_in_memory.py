@@ -129,6 +129,13 @@ def test_parquet_and_arrow_files_are_read_as_csv_files_are(tmp_path, ending):
     assert _same(load(str(path), schema=SCHEMA), load_by(_csv(tmp_path), SCHEMA))
 
 
+def test_an_arrow_stream_is_read_as_an_arrow_file_is(tmp_path):
+    table = pa.table(COLUMNS)
+    with pa.OSFile(str(tmp_path / "s.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    assert _same(load(str(tmp_path / "s.arrow"), schema=SCHEMA), Dataset.of(table, schema=SCHEMA))
+
+
 def test_a_parquet_file_without_a_schema_is_encoded_as_the_same_csv_is(tmp_path):
     plain = {name: COLUMNS[name] for name in ("age", "ward", "fell", "sick")}
     parquet.write_table(pa.table(plain), tmp_path / "t.parquet")
@@ -189,6 +196,10 @@ def test_clients_are_numbered_by_their_names_and_become_no_feature(tmp_path):
         (lambda: Dataset.of(pa.table(COLUMNS), schema=SCHEMA, clients="site"), "client_column = 'site'"),
         (lambda: Dataset.of(pa.table(COLUMNS), schema=SCHEMA, clients="ward"), "row 0 of the frame has no value"),
         (lambda: load("memory:data"), "is in the memory of a program"),
+        (
+            lambda: Dataset.of(pa.table(COLUMNS), "sick", clients="sick"),
+            "client_column = 'sick': is the column to pred",
+        ),
         (lambda: Dataset.of(X, np.array(["a", None] * 30, object)), "y in memory .* holds None in record 1"),
         (lambda: Dataset.of(X, Y / 2), r"not float64; a number to predict needs target_range=\(low, high\)"),
         (lambda: Dataset.of(X, Y, target_range=(0, 2), test=(X[:, :2], Y)), "both must be alike"),

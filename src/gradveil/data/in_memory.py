@@ -12,7 +12,7 @@ from gradveil.data.class_names import number
 from gradveil.data.given_options import classes_of, column_of, range_of, refuse, schema_of
 from gradveil.data.held_out import validated
 from gradveil.data.in_files import arrays_of, given_fields, given_path
-from gradveil.data.natural_clients import SIZES, numbered, refuse_one
+from gradveil.data.natural_clients import SIZES, numbered, refuse_one, refuse_target
 from gradveil.data.records import UNCOVERED, Array
 from gradveil.data.schema_draft import drafted
 from gradveil.data.split import part, quarter, quarter_by_place
@@ -176,6 +176,7 @@ def _known(labels: list[str], classes: tuple[str, ...]) -> tuple[Array, tuple[st
 def _of_frame(frame: Any, y: Any, test: Any, schema: Schema | None, clients: Any) -> dict[str, Any]:
     table, target = _with_target(frame, y, schema, "the frame")
     column = clients if isinstance(clients, str) else None
+    refuse_target(column, target)
     table_schema = schema or drafted(_only(table, column), target)
     tested = None
     if test is not None:

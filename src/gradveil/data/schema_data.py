@@ -32,6 +32,8 @@ def fields_of(
     """
     if target is not None and target != schema.target.name:
         raise BadInput(f"target = {target!r}: the schema predicts {schema.target.name!r}")
+    if kind(path) not in TABLES:
+        raise BadInput(f"schema: is only for tables; {path} is none, so leave it out")
     table = read_table(path, lambda share: progress(_READING * share))
     held_out, stopping = (None if other is None else read_table(other) for other in (test, validation))
     fields = rows_of(
@@ -49,5 +51,5 @@ def read_table(path: Path, progress: Progress = lambda share: None) -> TextTable
     """Read a table with all its columns and rows: a CSV, Parquet or Arrow file."""
     ending = kind(path)
     if ending not in TABLES:
-        raise BadInput(f"schema: is only for tables; {path} is none, so leave it out")
+        raise BadInput(f"{path} is no table: a {', '.join(TABLES[:-1])} or {TABLES[-1]} file is expected")
     return user_csv.read_whole(path, progress) if ending == ".csv" else arrow_table.read_whole_arrow(path)

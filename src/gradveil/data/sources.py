@@ -130,7 +130,8 @@ def locate(name: "str | os.PathLike[str]") -> str:
     if isinstance(name, os.PathLike):
         return os.path.realpath(os.fspath(name))
     if not isinstance(name, str) or "\0" in name:
-        raise BadInput(f"dataset = {quoted(name)}: must be a name or a path")
+        made = "gradveil.Dataset.of makes data of frames and arrays"
+        raise BadInput(f"dataset = {quoted(name, 40)}: must be a name or a path; {made}")
     if any(source.name == name for source in SOURCES) or not os.path.exists(os.path.expanduser(name)):
         return name
     return os.path.realpath(os.path.expanduser(name))

@@ -9,7 +9,7 @@ import numpy as np
 from gradveil.data import arrow_table, user_csv, user_encoding, user_images, user_npz
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.class_names import number
-from gradveil.data.natural_clients import SIZES, client_texts, numbered, without
+from gradveil.data.natural_clients import SIZES, client_texts, numbered, refuse_target, without
 from gradveil.data.records import UNCOVERED, Split
 from gradveil.data.split import part, quarter
 from gradveil.data.table_schema import ClassTarget, Schema
@@ -71,6 +71,7 @@ def kind(path: Path) -> str:
 
 
 def _table(path: Path, target: str | None, progress: Progress, client_column: str | None) -> dict[str, Any]:
+    refuse_target(client_column, target)
     table: CsvTable | ArrowTable
     if path.suffix.lower() == ".csv":
         table = user_csv.read(path, target, lambda share: progress(_READING * share))

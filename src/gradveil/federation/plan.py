@@ -13,6 +13,7 @@ from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
 from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
+from gradveil.federation import plan_text
 from gradveil.federation.plan_checks import (
     check_names,
     check_preparation,
@@ -271,6 +272,12 @@ class Plan:
         if self.method.share:
             return math.ceil((self.method.honest or 1.0) * sampled - 1e-9)
         return min(sampled, self.minimum_cohort or -(-self.cohort // 2))
+
+    def __repr__(self) -> str:
+        return plan_text.line(self)
+
+    def _repr_html_(self) -> str:
+        return plan_text.html(self)
 
     def sigmas(self) -> np.ndarray[Any, Any]:
         """Return sigma for every round and local step, float64 [T, L].
