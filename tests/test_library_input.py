@@ -155,7 +155,9 @@ def test_a_part_may_stand_for_its_short_name():
 
 def test_a_frame_or_an_array_is_no_name_of_a_dataset():
     for given in (np.zeros((3, 2)), {"age": [1]}):
-        with pytest.raises(gradveil.BadInput, match=r"must be a name or a path; gradveil\.Dataset\.of makes data of"):
+        with pytest.raises(
+            gradveil.BadInput, match=r"= (ndarray|dict): must be a name or a path; gradveil\.Dataset\.of makes data of"
+        ):
             gradveil.plan(given)
 
 

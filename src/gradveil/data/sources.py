@@ -131,7 +131,8 @@ def locate(name: "str | os.PathLike[str]") -> str:
         return os.path.realpath(os.fspath(name))
     if not isinstance(name, str) or "\0" in name:
         made = "gradveil.Dataset.of makes data of frames and arrays"
-        raise BadInput(f"dataset = {quoted(name, 40)}: must be a name or a path; {made}")
+        shown = quoted(name) if isinstance(name, str) else type(name).__name__  # rows of a frame are private
+        raise BadInput(f"dataset = {shown}: must be a name or a path; {made}")
     if any(source.name == name for source in SOURCES) or not os.path.exists(os.path.expanduser(name)):
         return name
     return os.path.realpath(os.path.expanduser(name))
