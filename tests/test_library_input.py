@@ -14,6 +14,7 @@ from gradveil.models.networks import Mlp
 from gradveil.privacy.clip import Flat, PerLayer
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.schedule import Constant, Linear
+from gradveil.privacy.sensitivity import Fixed
 
 TINY = {"clients": 4, "cohort": 2, "client_size": 20, "batch": 2, "local_steps": 1, "rounds": 1}
 
@@ -142,3 +143,27 @@ def test_more_clients_than_can_be_told_apart_in_memory_are_refused_before_anythi
         with pytest.raises(gradveil.BadInput, match=f"clients = {clients}: must be at most 10000000"):
             gradveil.plan("synthetic", clients=clients, client_size=1, batch=1)
     assert gradveil.plan("synthetic", clients=10**7, client_size=1, batch=1).clients == 10**7
+
+
+def test_a_part_may_stand_for_its_short_name():
+    changed = made(clip=PerLayer(0.5), sensitivity=Fixed(2.0), decay=Linear(start=8.0, end=2.0)).method
+    assert (changed.clip, changed.sensitivity) == (PerLayer(0.5), Fixed(2.0))
+    assert changed.noise == Linear(start=8.0, end=2.0)
+    with pytest.raises(gradveil.BadInput, match=r"clip = <class .*PerLayer'>: must be a value of"):
+        made(clip=PerLayer)
+
+
+def test_a_frame_or_an_array_is_no_name_of_a_dataset():
+    for given in (np.zeros((3, 2)), {"age": [1]}):
+        with pytest.raises(
+            gradveil.BadInput, match=r"= (ndarray|dict): must be a name or a path; gradveil\.Dataset\.of makes data of"
+        ):
+            gradveil.plan(given)
+
+
+def test_a_plan_shows_itself_in_a_line_and_in_notebooks():
+    plan = made(sigma=2.0)
+    assert len(repr(plan)) < 200
+    assert repr(plan).startswith("Plan(fed-cdp on synthetic: 1 round, 2 of 4 clients, ")
+    assert "Constant(sigma=2.0)" in repr(plan)
+    assert "<td>local_steps</td><td>1</td>" in plan._repr_html_()

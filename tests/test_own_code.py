@@ -97,6 +97,45 @@ def pair_apply(params, x):
 
 pair = (pair_init, pair_apply)
 number = 3
+
+
+def boom(*arguments):
+    raise ValueError("boom")
+
+
+@dataclass(frozen=True)
+class BadScales(Half):
+    scales = boom
+
+
+@dataclass(frozen=True)
+class BadBound(Half):
+    bound = boom
+
+
+@dataclass(frozen=True)
+class BadSteps(Steps):
+    sigmas = boom
+
+
+@dataclass(frozen=True)
+class BadWhole(Whole):
+    __call__ = boom
+
+
+@dataclass(frozen=True)
+class BadOrder(InOrder):
+    check = boom
+
+
+@dataclass(frozen=True)
+class BadInit(Small):
+    init = boom
+
+
+@dataclass(frozen=True)
+class BadApply(Small):
+    apply = boom
 """
 SIZES = {"clients": 4, "cohort": 2, "client_size": 40, "batch": 4, "local_steps": 2, "rounds": 2}
 
@@ -207,6 +246,25 @@ def test_a_pair_of_functions_is_a_model_that_can_be_named(mine, name):
 def test_what_cannot_be_used_is_one_sentence(mine, capsys, option, name, said):
     verb = "attack" if option == "--attack" else "run"
     assert said in refused(capsys, verb, "--dataset", "synthetic", option, name)
+
+
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("--clip", "BadScales"),
+        ("--clip", "BadBound"),
+        ("--decay", "BadSteps"),
+        ("--sensitivity", "BadWhole"),
+        ("--sampling", "BadOrder"),
+        ("--model", "BadInit"),
+        ("--model", "BadApply"),
+    ],
+)
+def test_a_part_that_raises_is_one_sentence(mine, capsys, tmp_path, option, name):
+    key = {"--decay": "noise"}.get(option, option[2:])
+    sizes = ("--rounds", 1, "--noise-source", "seeded", "--out", tmp_path / "run")
+    said = refused(capsys, "run", "--dataset", "synthetic", *sizes, option, f"mine:{name}")
+    assert f"{key} = {name}: cannot be used (ValueError: boom)" in said
 
 
 def test_a_module_that_fails_when_it_is_imported_is_one_sentence(mine, capsys):

@@ -49,8 +49,7 @@ def find(name: str, where: str) -> Any:
     try:
         target: Any = importlib.import_module(module)
     except Exception as error:  # whatever the user's module does when it is imported
-        why = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise BadInput(f"{where} = {quoted(name)}: {module!r} cannot be imported ({why})") from error
+        raise BadInput(f"{where} = {quoted(name)}: {module!r} cannot be imported ({reason(error)})") from error
     for part in path.split("."):
         if not hasattr(target, part):
             raise BadInput(f"{where} = {quoted(name)}: {module!r} has no {path!r}")
@@ -58,6 +57,29 @@ def find(name: str, where: str) -> Any:
     if not hasattr(target, "__qualname__"):
         _NAMES[id(target)] = (target, name)
     return target
+
+
+def is_own(part: object) -> bool:
+    """Whether a part is a user's, not gradveil's."""
+    return not type(part).__module__.startswith("gradveil.")
+
+
+@contextmanager
+def called(where: str, part: object) -> Iterator[None]:
+    """Make one sentence of whatever goes wrong while a part of the user's own is called; our own errors pass."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:
+        if not is_own(part):
+            raise
+        raise BadInput(f"{where} = {type(part).__qualname__}: cannot be used ({reason(error)})") from error
+
+
+def reason(error: Exception) -> str:
+    """Return what an error of the user's code says, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def name_of(value: Any) -> str | None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from gradveil.data import sources
+from gradveil.data import in_files, sources
 from gradveil.data.dataset import Dataset
 from gradveil.engines.cache import drop_programs_if_many, resident
 from gradveil.errors import BadInput
@@ -106,7 +106,7 @@ def _prepared(planned_run: PlannedRun, attack: bool, progress: Progress) -> Run:
     if attack:
         scenes.refuse_numbers(planned_run.dataset)
     if planned_run.plan.test is not None:
-        sources.refuse_trained_on("test", planned_run.plan.dataset, planned_run.plan.test)
+        in_files.refuse_trained_on("test", planned_run.plan.dataset, planned_run.plan.test)
     progress(Preparing(planned_run.plan.method.name))
     watch = planned_run.options.watch | ({self_attack.attacked_round(planned_run.plan)} if attack else set())
     return runner.prepare(

@@ -10,7 +10,7 @@ from gradveil.auditing import audits
 from gradveil.auditing.audits import Effort
 from gradveil.auditing.replay_level import ReplayEffort
 from gradveil.auditing.subject import subject_of
-from gradveil.data import tabular_datasets, user_encoding
+from gradveil.data import standardizing, user_encoding
 from gradveil.data.outlier import load_with_outlier
 from gradveil.methods import FED_CDP, METHODS
 from gradveil.models.networks import Mlp
@@ -60,7 +60,7 @@ def test_scaling_by_private_rows_is_refuted_and_scaling_by_constants_is_not(tmp_
     assert all("scaled" in row.why for row in record.rows if row.verdict == "refuted")
     monkeypatch.setattr(user_encoding, "moments", lambda rows: (np.zeros(1), np.full(1, 3.0)))
     assert audited(path, load_with_outlier(str(path), "y")).verdict == "consistent"
-    monkeypatch.setattr(user_encoding, "moments", tabular_datasets.moments)
+    monkeypatch.setattr(user_encoding, "moments", standardizing.moments)
     assert audited(path, None).verdict == "consistent"
 
 

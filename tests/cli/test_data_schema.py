@@ -48,6 +48,26 @@ def test_data_show_tells_how_each_column_is_read_and_what_it_costs(tmp_path, cap
     assert "2 classes (no 48, yes 72)" in said
 
 
+def test_data_show_takes_the_last_column_for_the_target_as_data_schema_does(tmp_path, capsys):
+    place = _table(tmp_path / "t.csv")
+    assert main(["data", "show", place, "--json"]) == 0
+    answer = capsys.readouterr()
+    shown = json.loads(answer.out)
+    assert (shown["target"], shown["features"], shown["classes"]) == ("sick", 6, {"no": 48, "yes": 72})
+    assert "target: the last column, sick; name another one with --target" in answer.err
+
+
+def test_whole_numbers_that_are_drafted_as_classes_carry_a_hint(tmp_path, capsys):
+    place = _table(tmp_path / "t.csv")
+    assert main(["data", "schema", place, "--target", "age"]) == 0
+    text = capsys.readouterr().out
+    assert '# "age" has 50 classes that are numbers: if it is a quantity, write kind = "number", low and high' in text
+    (tmp_path / "s.toml").write_text(text)
+    assert len(read_schema(tmp_path / "s.toml").target.classes) == 50
+    assert main(["data", "show", place, "--target", "age"]) == 0
+    assert 'with kind = "number"' in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.slow
 def test_a_run_by_a_public_schema_has_no_caveat_about_the_data_and_keeps_the_schema(drafted, tmp_path, capsys):
     place, schema = drafted
@@ -104,6 +124,16 @@ def test_rows_of_another_file_are_tested_on(drafted, tmp_path, capsys):
             "clients: is given by the data",
         ),
         (["data", "show", "{folder}/none.csv"], "none.csv does not exist"),
+        (["data", "show", "{folder}"], "{folder} is no table: a .csv, .parquet, .arrow or .feather file is expected"),
+        (["run", "--dataset", "{folder}", "--schema", "{schema}"], "schema: is only for tables; {folder} is none"),
+        (
+            ["run", "--dataset", "{table}", "--schema", "{schema}", "--client-column", "sick"],
+            "client_column = 'sick': is the column to predict",
+        ),
+        (
+            ["run", "--dataset", "{table}", "--target", "sick", "--client-column", "sick"],
+            "client_column = 'sick': is the column to predict",
+        ),
         (["data", "show", "{table}", "--target", "city"], "has no column 'city'"),
         (["data", "schema", "{schema}"], "is neither a .csv"),
     ],

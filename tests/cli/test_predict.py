@@ -140,10 +140,10 @@ def test_new_rows_of_a_table_are_encoded_as_those_that_were_trained_on(table_run
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.replace("ward", "wing"), "'wing'"),
-        (lambda t: t.replace("south", "west", 1), "'west' in the column 'ward'"),
+        (lambda t: t.replace("ward", "wing"), "'wing' that the run does not know: remove it\n"),
+        (lambda t: t.replace("south", "west", 1), "'west' in the column 'ward', which is no level of the run"),
         (lambda t: t.replace("age,", "", 1).replace("31,", "", 1), "fields"),
-        (lambda t: "ward,empty,weight\nnorth,,60\n", "no column 'age'"),
+        (lambda t: "ward,empty,weight\nnorth,,60\n", "no column 'age', which the run needs"),
         (lambda t: t.replace("31,", "old,", 1), "'old' in the column 'age'"),
     ],
 )

@@ -8,7 +8,8 @@ import pytest
 from pyarrow import feather, parquet
 
 from gradveil import Dataset
-from gradveil.data.schema_data import load as load_by
+from gradveil.data.schema_data import fields_of
+from gradveil.data.schema_text import schema_toml
 from gradveil.data.sources import load
 from gradveil.data.table_schema import CategoryColumn, ClassTarget, DateColumn, NumberColumn, Schema
 from gradveil.errors import BadInput
@@ -33,6 +34,10 @@ SCHEMA = Schema(
     ),
     public=True,
 )
+
+
+def load_by(path, schema):
+    return Dataset(**fields_of(path, schema))
 
 
 class Pairs:
@@ -88,11 +93,47 @@ def test_frames_of_other_libraries_become_the_same(library):
     assert _same(Dataset.of(module.DataFrame(COLUMNS), schema=SCHEMA), Dataset.of(pa.table(COLUMNS), schema=SCHEMA))
 
 
+@pytest.mark.parametrize("dtype", ["str", object, "category"])
+def test_labels_of_pandas_may_be_text_of_any_kind(dtype):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(COLUMNS)
+    labels = frame["sick"].astype(dtype)
+    assert _same(Dataset.of(X, labels), Dataset.of(X, np.array(COLUMNS["sick"])))
+    assert _same(Dataset.of(frame.drop(columns="sick"), labels), Dataset.of(frame, "sick"))
+
+
+def test_numbers_beside_a_frame_are_predicted_as_those_in_it_are():
+    table = pa.table(COLUMNS)
+    beside = Dataset.of(table.drop_columns("age"), np.array(COLUMNS["age"]))
+    assert beside.target_range == (20.5, 79.5)
+    assert _same(beside, Dataset.of(table, target="age"))
+
+
+def test_a_feature_that_is_called_target_is_kept_beside_labels():
+    table = pa.table({"target": COLUMNS["age"], "ward": COLUMNS["ward"]})
+    data = Dataset.of(table, COLUMNS["sick"])
+    assert [column.name for column in data.schema.columns] == ["target", "ward"]
+    assert data.schema.target.name == "target_"
+    assert Dataset.of(table, COLUMNS["sick"], test=(table, COLUMNS["sick"])).shape == data.shape
+
+
+def test_a_schema_may_be_named_by_its_path(tmp_path):
+    (tmp_path / "s.toml").write_text(schema_toml(SCHEMA))
+    assert Dataset.of(pa.table(COLUMNS), schema=str(tmp_path / "s.toml")).schema == SCHEMA
+
+
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather"])
 def test_parquet_and_arrow_files_are_read_as_csv_files_are(tmp_path, ending):
     path = tmp_path / f"t.{ending}"
     (parquet.write_table if ending == "parquet" else feather.write_feather)(pa.table(COLUMNS), path)
     assert _same(load(str(path), schema=SCHEMA), load_by(_csv(tmp_path), SCHEMA))
+
+
+def test_an_arrow_stream_is_read_as_an_arrow_file_is(tmp_path):
+    table = pa.table(COLUMNS)
+    with pa.OSFile(str(tmp_path / "s.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    assert _same(load(str(tmp_path / "s.arrow"), schema=SCHEMA), Dataset.of(table, schema=SCHEMA))
 
 
 def test_a_parquet_file_without_a_schema_is_encoded_as_the_same_csv_is(tmp_path):
@@ -155,6 +196,27 @@ def test_clients_are_numbered_by_their_names_and_become_no_feature(tmp_path):
         (lambda: Dataset.of(pa.table(COLUMNS), schema=SCHEMA, clients="site"), "client_column = 'site'"),
         (lambda: Dataset.of(pa.table(COLUMNS), schema=SCHEMA, clients="ward"), "row 0 of the frame has no value"),
         (lambda: load("memory:data"), "is in the memory of a program"),
+        (
+            lambda: Dataset.of(pa.table(COLUMNS), "sick", clients="sick"),
+            "client_column = 'sick': is the column to pred",
+        ),
+        (lambda: Dataset.of(X, np.array(["a", None] * 30, object)), "y in memory .* holds None in record 1"),
+        (lambda: Dataset.of(X, Y / 2), r"not float64; a number to predict needs target_range=\(low, high\)"),
+        (lambda: Dataset.of(X, Y, target_range=(0, 2), test=(X[:, :2], Y)), "both must be alike"),
+        (lambda: Dataset.of(X, Y, target_range=(0, 2), test=(X[:0], Y[:0])), "none to test on"),
+        (lambda: Dataset.of(X[:0], Y[:0], target_range=(0, 2), test=(X, Y)), "no examples to train on"),
+        (lambda: Dataset.of(X[:1], Y[:1], target_range=(0, 2)), "no examples to train on"),
+        (lambda: Dataset.of(X, Y, target_range=5), "target_range = 5: two numbers are expected"),
+        (lambda: Dataset.of(X, Y, target_range=(0,)), r"target_range = \(0,\): two numbers are expected"),
+        (lambda: Dataset.of(X, Y, target_range=("a", 1)), "target_range = 'a': a number is expected"),
+        (lambda: Dataset.of(X, Y, classes=3), "classes = 3: a list of classes is expected"),
+        (lambda: Dataset.of(X, Y, classes="no"), "classes = 'no': a list of classes is expected"),
+        (lambda: Dataset.of(X, Y, name=3), "name = 3: a text is expected"),
+        (lambda: Dataset.of(X, target="sick"), "target = 'sick': names a column"),
+        (lambda: Dataset.of(pa.table(COLUMNS), "sick", schema="nofile.toml"), "schema = 'nofile.toml': cannot be read"),
+        (lambda: Dataset.of(pa.table(COLUMNS), "sick", schema=3), "schema = 3: a Schema or the path of one"),
+        (lambda: Dataset.of(pa.table(COLUMNS), "sick", target="sick"), "y, target: are two ways"),
+        (lambda: Dataset.of(pa.table(COLUMNS), COLUMNS["sick"], schema=SCHEMA), "has a column 'sick' of its own"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_a_sentence(make, said):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 import gradveil
@@ -53,11 +54,33 @@ def test_it_stands_in_a_pipeline_and_spends_what_it_may():
         ({"epsilon": -1.0}, "epsilon"),
         ({"threat_model": "x"}, "threat_model = 'x'"),
         ({"clients": 0}, "clients = 0"),
+        ({"epsilon": "a"}, "epsilon = 'a': a number is expected"),
+        ({"random_state": "x"}, "random_state = 'x': a seed"),
     ],
 )
 def test_a_parameter_that_cannot_be_is_refused_when_it_is_fitted(changes, said):
     with pytest.raises(gradveil.BadInput, match=said):
         gradveil.FederatedClassifier(**changes).fit(*blobs(60))
+
+
+def test_numbers_beyond_a_million_are_refused():
+    x, y = blobs(60)
+    with pytest.raises(gradveil.BadInput, match=r"x in X has a value beyond 1e\+06 in size, first in record"):
+        gradveil.FederatedClassifier().fit(x * 1e30, y)
+
+
+def test_after_a_refused_fit_it_is_not_fitted():
+    model = gradveil.FederatedClassifier(clients=0)
+    with pytest.raises(gradveil.BadInput):
+        model.fit(*blobs(60))
+    with pytest.raises(NotFittedError):
+        model.predict(blobs(60)[0])
+
+
+def test_it_stands_behind_a_scaler():
+    x, y = blobs(200)
+    model = make_pipeline(StandardScaler(), gradveil.FederatedClassifier(epsilon=5.0, random_state=1)).fit(x * 1000, y)
+    assert model.score(x * 1000, y) > 0.8
 
 
 def test_one_class_is_refused():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
@@ -55,8 +56,32 @@ def test_a_range_that_is_taken_from_the_rows_is_a_caveat():
         ({"epsilon": -1.0}, "epsilon"),
         ({"target_range": (3, 1)}, "target_range"),
         ({"clients": 0}, "clients = 0"),
+        ({"epsilon": "a"}, "epsilon = 'a': a number is expected"),
+        ({"target_range": ()}, r"target_range = \(\): two numbers are expected"),
+        ({"target_range": "ab"}, "target_range = 'ab': two numbers are expected"),
     ],
 )
 def test_a_parameter_that_cannot_be_is_refused_when_it_is_fitted(changes, said):
     with pytest.raises(gradveil.BadInput, match=said):
         gradveil.FederatedRegressor(**changes).fit(*rows(60))
+
+
+def test_a_range_may_be_an_array_and_stays_as_it_was_given():
+    given = np.array([0, 200])
+    model = gradveil.FederatedRegressor(target_range=given, rounds=4, random_state=1).fit(*rows(120))
+    assert RANGE not in model.guarantee_.caveats
+    assert model.get_params()["target_range"] is given
+
+
+def test_numbers_beyond_a_million_are_refused():
+    x, y = rows(60)
+    with pytest.raises(gradveil.BadInput, match=r"x in X has a value beyond 1e\+06 in size, first in record 0"):
+        gradveil.FederatedRegressor().fit(x * 1e30, y)
+
+
+def test_after_a_refused_fit_it_is_not_fitted():
+    model = gradveil.FederatedRegressor(clients=0)
+    with pytest.raises(gradveil.BadInput):
+        model.fit(*rows(60))
+    with pytest.raises(NotFittedError):
+        model.predict(rows(60)[0])

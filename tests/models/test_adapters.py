@@ -94,6 +94,16 @@ def test_flax_gives_what_flax_gives():
     assert {leaf.shape[0] for leaf in jax.tree.leaves(gradients)} == {5}
 
 
+def test_a_class_of_flax_that_takes_arguments_is_refused():
+    nn = pytest.importorskip("flax.linen")
+
+    class Wide(nn.Module):
+        width: int
+
+    with pytest.raises(gradveil.BadInput, match="model = Wide: give an instance, since it takes arguments"):
+        gradveil.model(Wide)
+
+
 def test_flax_with_batch_norm_is_refused_by_the_layer():
     nn = pytest.importorskip("flax.linen")
 
@@ -102,6 +112,7 @@ def test_flax_with_batch_norm_is_refused_by_the_layer():
         def __call__(self, x):
             return nn.Dense(CLASSES)(nn.BatchNorm(use_running_average=True)(x.reshape((x.shape[0], -1))))
 
+    assert gradveil.model(Normed) == gradveil.model(Normed())
     with pytest.raises(gradveil.BadInput, match=r"layer 'BatchNorm_0' keeps state \(batch_stats\).*group norm"):
         gradveil.model(Normed()).init(KEY, SHAPE, CLASSES)
 

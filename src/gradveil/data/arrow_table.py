@@ -43,13 +43,28 @@ def read_arrow(path: Path, target: str | None) -> ArrowTable:
 def read_whole_arrow(path: Path) -> ArrowTable:
     """Read a Parquet or Arrow file with all its columns and rows, none of them a target."""
     import pyarrow as pa
-    from pyarrow import feather, parquet
+    from pyarrow import parquet
 
     try:
-        table = parquet.read_table(path) if path.suffix.lower() == ".parquet" else feather.read_table(path)
+        table = parquet.read_table(path) if path.suffix.lower() == ".parquet" else _read_arrow_file(path)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise BadInput(f"{path} cannot be read as a Parquet or Arrow file ({str(error).splitlines()[0]})") from error
     return _whole(path, table)
+
+
+def _read_arrow_file(path: Path) -> Any:
+    """Read an Arrow file, or a stream as it was written to a file."""
+    import pyarrow as pa
+    from pyarrow import feather
+
+    try:
+        return feather.read_table(path)
+    except pa.ArrowInvalid as error:
+        try:
+            with pa.OSFile(str(path)) as stored, pa.ipc.open_stream(stored) as stream:
+                return stream.read_all()
+        except pa.ArrowInvalid:
+            raise error from None
 
 
 def is_frame(value: object) -> bool:

@@ -48,10 +48,10 @@ class Dataset:
 
     @staticmethod
     def of(x: Any, y: Any = None, **options: Any) -> "Dataset":
-        """Make a dataset of what is in memory; see `gradveil.data.in_memory.fields_of` for the options.
+        """Make a dataset of what is in memory or in a file; see `gradveil.data.in_memory.fields_of` for the options.
 
-        x: an array [n, ...], a frame of pandas, polars or pyarrow, or a torch Dataset of (example, label). y: labels
-        [n], or the column of the frame to predict.
+        x: an array [n, ...], a frame of pandas, polars or pyarrow, a torch Dataset of (example, label), or the path of
+        an .npz file, a table or a folder of images. y: labels [n], or the column of the frame or table to predict.
 
         >>> Dataset.of(np.eye(20, dtype=np.float32), [0, 1] * 10, classes=("no", "yes")).shape
         (20,)

@@ -1,6 +1,7 @@
 """Data that is in memory already: arrays, frames of pandas, polars or pyarrow, and datasets of torch."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,18 @@ import numpy as np
 from gradveil.data import arrow_table
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.class_names import number
+from gradveil.data.given_options import classes_of, column_of, range_of, refuse, schema_of
 from gradveil.data.held_out import validated
-from gradveil.data.natural_clients import SIZES, numbered, refuse_one
+from gradveil.data.in_files import arrays_of, given_fields, given_path
+from gradveil.data.natural_clients import SIZES, numbered, refuse_one, refuse_target
 from gradveil.data.records import UNCOVERED, Array
 from gradveil.data.schema_draft import drafted
 from gradveil.data.split import part, quarter, quarter_by_place
 from gradveil.data.table_rows import rows_of
 from gradveil.data.table_schema import Schema
-from gradveil.data.user_npz import examples_of, joined, labels_of, notes_on
+from gradveil.data.user_npz import alike, examples_of, joined, labels_of, notes_on
 from gradveil.errors import BadInput, quoted
-from gradveil.fields import MOST_REAL, scalar
+from gradveil.fields import scalar
 
 PREFIX = "memory:"
 """How the name of every dataset begins that is in memory and cannot be loaded by its name."""
@@ -32,38 +35,59 @@ def fields_of(
     y: Any = None,
     *,
     test: Any = None,
-    schema: Schema | None = None,
+    schema: Schema | str | Path | None = None,
     clients: Any = None,
     classes: Sequence[str] | None = None,
-    name: str = "data",
+    name: str | None = None,
     validation: float | None = None,
     target_range: tuple[float, float] | None = None,
+    target: str | None = None,
 ) -> dict[str, Any]:
-    """Return the fields of the dataset of what is in memory.
+    """Return the fields of the dataset of what is in memory, or in a file whose path is x.
 
-    test: held-out records in the form of x, as (x, y) or, for frames with the target in them, as a frame; a quarter of
-    x by default. schema: how the columns of a frame become features; a draft from its rows by default, with a caveat.
-    clients: the client of each row, or the column of the frame that names it. classes: all classes, as a public fact.
-    validation: the fraction of the training rows that is held out to decide when to stop. target_range: (low, high) of
-    a number to predict, as a public fact: y holds numbers then, which are clipped to it.
+    test: held-out records in the form of x, as (x, y) or, for frames with the target in them, as a frame, or the path
+    of a file where x is one; a quarter of x by default. schema: how the columns of a frame become features, or its
+    path; a draft from its rows by default, with a caveat. A table in a file is read as `gradveil.dataset` reads it.
+    clients: the client of each row, or the column that names it. classes: all classes, as a public fact. target: the
+    column to predict, as y. validation: the fraction of the training rows that is held out to decide when to stop.
+    target_range: (low, high) of a number to predict, as a public fact: y holds numbers then, which are clipped to it.
     Guarantees: `caveats` says what was taken from the records; nothing, with `classes` and `test`, or a public schema.
     """
-    if arrow_table.is_frame(x):
-        for option, value in (("classes", classes), ("target_range", target_range)):
-            if value is not None:
-                raise BadInput(f"{option}: is said by the schema for a frame; leave it out")
-        fields = _of_frame(x, y, test, schema, clients)
-    elif schema is not None:
-        raise BadInput("schema: names columns, so x must be a frame of pandas, polars or pyarrow")
+    y, by, path = column_of(y, target), schema_of(schema), given_path(x)
+    usual = "data" if path is None else path.resolve().name
+    named = scalar(str, usual if name is None else name, "name")
+    if path is not None and path.suffix.lower() != ".npz":
+        refuse("is said by the schema of a table, and by the names in a folder", classes=classes)
+        refuse("is said by the schema of a table", target_range=target_range)
+        fields = given_fields(path, y, by, clients, test)
+        refuse_one(fields.get("client_names", ()))
+    elif arrow_table.is_frame(x):
+        refuse("is said by the schema for a frame", classes=classes, target_range=target_range)
+        fields = _of_frame(x, y, test, by, clients)
     else:
-        arrays, tested = _pair(x, y, "x"), None if test is None else _tested(test)
+        refuse("names columns, so x must be a frame of pandas, polars or pyarrow, or the path of a table", schema=by)
+        arrays, tested = _arrays(x, y, target, test, path)
         if target_range is None:
-            fields = _of_arrays(arrays, tested, clients, classes)
+            fields = _of_arrays(arrays, tested, clients, None if classes is None else classes_of(classes))
         else:
-            fields = _of_numbers(arrays, tested, clients, target_range)
+            fields = _of_numbers(arrays, tested, clients, range_of(target_range))
     fraction = None if validation is None else scalar(float, validation, "validation")
-    moved = validated(fields["train"], fields["owners"], fields["client_names"], fraction)
-    return {"name": PREFIX + name} | fields | moved
+    moved = validated(fields["train"], fields.get("owners"), fields.get("client_names", ()), fraction)
+    return fields | {"name": PREFIX + named} | moved
+
+
+def _arrays(
+    x: Any, y: Any, target: str | None, test: Any, path: Path | None
+) -> tuple[tuple[Array, Array], tuple[Array, Array] | None]:
+    """Return examples and labels to train on, and those to test on, from memory or from an .npz file."""
+    if target is not None:
+        raise BadInput(f"target = {quoted(target)}: names a column, so x must be a frame, or the path of a table")
+    if path is None:
+        return _pair(x, y, "x"), None if test is None else _tested(test)
+    if y is not None:
+        raise BadInput(f"y: is in the file {path}; leave it out")
+    arrays, tested = arrays_of(path, test)
+    return arrays, None if tested is None else _tested(tested)
 
 
 def _tested(test: Any) -> tuple[Array, Array]:
@@ -75,14 +99,14 @@ def _tested(test: Any) -> tuple[Array, Array]:
 
 
 def _of_arrays(
-    arrays: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, classes: Sequence[str] | None
+    arrays: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, classes: tuple[str, ...] | None
 ) -> dict[str, Any]:
     if tested is None:
         x = examples_of(arrays[0], "memory")
         labels, notes = labels_of(arrays[1], len(x), "memory"), notes_on(x)
     else:
         x, labels, notes, mask = joined(arrays, tested, "memory")
-    y, names = number(labels, "y") if classes is None else _known(labels, tuple(map(str, classes)))
+    y, names = number(labels, "y") if classes is None else _known(labels, classes)
     train, test = quarter(y) if tested is None else (np.flatnonzero(~mask), np.flatnonzero(mask))
     owners, client_names = (None, ()) if clients is None else numbered(clients, len(arrays[1]), train)
     refuse_one(client_names)
@@ -105,15 +129,14 @@ def _of_numbers(
     arrays: tuple[Array, Array], tested: tuple[Array, Array] | None, clients: Any, target_range: tuple[float, float]
 ) -> dict[str, Any]:
     """Return the fields of arrays whose labels are numbers; which are tested on depends on their places alone."""
-    low, high = (scalar(float, bound, "target_range") for bound in target_range)
-    if not -MOST_REAL <= low < high <= MOST_REAL:
-        raise BadInput(f"target_range = {quoted(target_range)}: finite numbers are expected, the first below the other")
+    low, high = target_range
     x, y = examples_of(arrays[0], "memory"), _numbers(arrays[1], len(arrays[0]), low, high)
     train, test = quarter_by_place(len(y)) if tested is None else (np.arange(len(y)), np.arange(0))
     split, held_out = part(x, y, train), part(x, y, test)
     if tested is not None:
         values = _numbers(tested[1], len(tested[0]), low, high)
-        held_out = part(examples_of(tested[0], "test"), values, np.arange(len(values)))
+        held_out = part(examples_of(tested[0], "memory"), values, np.arange(len(values)))
+    alike(split.x, held_out.x, "memory")
     owners, names = (None, ()) if clients is None else numbered(clients, len(y), train)
     return {
         "train": split,
@@ -131,6 +154,7 @@ def _of_numbers(
 
 def _numbers(labels: Array, count: int, low: float, high: float) -> Array:
     """Return labels as float32 with low at -1 and high at 1, clipped; BadInput if they are no finite numbers."""
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
     if labels.dtype.kind not in "fiub" or labels.shape != (count,) or not np.isfinite(labels.astype(float)).all():
         raise BadInput(f"y: a finite number for each of {count} examples is expected")
     scaled: Array = ((np.clip(labels.astype(float), low, high) - low) / (high - low) * 2 - 1).astype(np.float32)
@@ -152,6 +176,7 @@ def _known(labels: list[str], classes: tuple[str, ...]) -> tuple[Array, tuple[st
 def _of_frame(frame: Any, y: Any, test: Any, schema: Schema | None, clients: Any) -> dict[str, Any]:
     table, target = _with_target(frame, y, schema, "the frame")
     column = clients if isinstance(clients, str) else None
+    refuse_target(column, target)
     table_schema = schema or drafted(_only(table, column), target)
     tested = None
     if test is not None:
@@ -180,10 +205,32 @@ def _with_target(frame: Any, y: Any, schema: Schema | None, name: str) -> tuple[
         return table, target
     import pyarrow as pa
 
-    target = _TARGET if schema is None else schema.target.name
-    labels = labels_of(np.asarray(y), len(table.records), name)
-    columns = table.columns | {target: pa.chunked_array([pa.array(labels, pa.string())])}
+    target = _free(table) if schema is None else schema.target.name
+    if target in table.columns:
+        raise BadInput(
+            f"y: {name} has a column {target!r} of its own, which the schema predicts; leave one of them out"
+        )
+    labels = np.asarray(y)
+    texts = _number_texts if labels.dtype.kind == "f" else labels_of
+    columns = table.columns | {
+        target: pa.chunked_array([pa.array(texts(labels, len(table.records), name), pa.string())])
+    }
     return ArrowTable(name, columns, [], table.records, ()), target
+
+
+def _number_texts(y: Array, records: int, name: str) -> list[str]:
+    """Return numbers as a column of them reads: "nan" for a missing one."""
+    if y.shape != (records,):
+        raise BadInput(f"y in {name} must have one number for each of the {records} records, not the shape {y.shape}")
+    return [f"{value:.17g}" for value in y.tolist()]
+
+
+def _free(table: ArrowTable) -> str:
+    """Return a name for the target that no column has."""
+    name = _TARGET
+    while name in table.columns:
+        name += "_"
+    return name
 
 
 def _pair(x: Any, y: Any, name: str) -> tuple[Array, Array]:

@@ -30,6 +30,12 @@ def client_texts(table: TextTable, column: str) -> Array:
     return names
 
 
+def refuse_target(column: str | None, target: str | None) -> None:
+    """Refuse the column to predict as the one that names clients."""
+    if column is not None and column == target:
+        raise BadInput(f"client_column = {quoted(column)}: is the column to predict; name another one")
+
+
 def numbered(names: Sequence[Any] | Array, rows: int, train: Array) -> tuple[Array, tuple[str, ...]]:
     """Number the clients of the rows `train` in the order of their names: int32 [len(train)], and the names.
 

@@ -42,7 +42,7 @@ def _of_table(path: Path, target: str | None) -> Dataset:
         copy = Path(folder) / path.name
         with copy.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, delimiter=table.separator, quoting=csv.QUOTE_ALL).writerows([header, *records])
-        return user_data.load(copy, target)
+        return Dataset(**user_data.fields_of(copy, target))
 
 
 def _far(text: str) -> str:

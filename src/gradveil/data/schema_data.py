@@ -1,9 +1,9 @@
 """A user's file as a dataset, encoded by a schema: by public facts only, if the schema says that it is public."""
 
 from pathlib import Path
+from typing import Any
 
 from gradveil.data import arrow_table, user_csv
-from gradveil.data.dataset import Dataset
 from gradveil.data.table_rows import rows_of
 from gradveil.data.table_schema import Schema
 from gradveil.data.user_columns import TextTable
@@ -15,7 +15,7 @@ _READING = 0.4
 """The fraction of the time for a file that goes into reading it; the rest is encoding."""
 
 
-def load(
+def fields_of(
     path: Path,
     schema: Schema,
     target: str | None = None,
@@ -23,8 +23,8 @@ def load(
     test: Path | None = None,
     progress: Progress = lambda share: None,
     validation: Path | None = None,
-) -> Dataset:
-    """Read a table and encode it by a schema.
+) -> dict[str, Any]:
+    """Return the fields of the dataset of a table that a schema encodes.
 
     target: must be the schema's own where it is given. client_column: names each row's client. test: a table of rows to
     test on; by default a quarter of the rows is held out, chosen by their places. validation: a table of rows to stop
@@ -32,6 +32,8 @@ def load(
     """
     if target is not None and target != schema.target.name:
         raise BadInput(f"target = {target!r}: the schema predicts {schema.target.name!r}")
+    if kind(path) not in TABLES:
+        raise BadInput(f"schema: is only for tables; {path} is none, so leave it out")
     table = read_table(path, lambda share: progress(_READING * share))
     held_out, stopping = (None if other is None else read_table(other) for other in (test, validation))
     fields = rows_of(
@@ -42,12 +44,12 @@ def load(
         client_column=client_column,
         progress=lambda share: progress(_READING + (1 - _READING) * share),
     )
-    return Dataset(path.resolve().name, **fields)
+    return {"name": path.resolve().name} | fields
 
 
 def read_table(path: Path, progress: Progress = lambda share: None) -> TextTable:
     """Read a table with all its columns and rows: a CSV, Parquet or Arrow file."""
     ending = kind(path)
     if ending not in TABLES:
-        raise BadInput(f"schema: is only for tables; {path} is none, so leave it out")
+        raise BadInput(f"{path} is no table: a {', '.join(TABLES[:-1])} or {TABLES[-1]} file is expected")
     return user_csv.read_whole(path, progress) if ending == ".csv" else arrow_table.read_whole_arrow(path)

@@ -25,22 +25,27 @@ from gradveil.data.user_csv import as_number, without_missing
 from gradveil.errors import BadInput, quoted
 
 _WEEK = 7.0
+SCHEMA = "the schema"
 
 
-def encode(schema: Schema, table: TextTable, progress: Callable[[float], None] = lambda share: None) -> Array:
+def encode(
+    schema: Schema, table: TextTable, progress: Callable[[float], None] = lambda share: None, by: str = SCHEMA
+) -> Array:
     """Return the features of every row, float32 [n, schema.width]; the target need not be among the columns.
+
+    by: what refuses, in its sentences.
 
     Guarantees: the features of a row depend on the schema and that row alone. Refused in one sentence, with the line of
     the first such cell: an unknown column or level, a column that is absent, a cell that cannot be read, a missing
     value where the schema says so.
     """
-    _refuse_columns(schema, table)
+    _refuse_columns(schema, table, by)
     rows = len(next(iter(table.columns.values())))
     what = f"{table.path} with {rows} rows and {schema.width} features, once encoded as float32,"
     free_memory.refuse_beyond(4 * rows * schema.width, what, "use fewer rows, or group levels in the schema")
     x = np.zeros((rows, schema.width), dtype=np.float32)
     for i, (column, span) in enumerate(zip(used(schema), spans(schema), strict=True)):
-        _write(column, table, x[:, span.start : span.stop])
+        _write(column, table, x[:, span.start : span.stop], by)
         progress((i + 1) / len(schema.columns))
     return x
 
@@ -56,7 +61,7 @@ def targets(schema: Schema, table: TextTable) -> tuple[Array, Array]:
         values = _numbers(table, target.name)
         return np.nan_to_num(_within(values, target.low, target.high)).astype(np.float32), known
     assert isinstance(target, ClassTarget)
-    numbers = _looked_up(table, target.name, codes, texts, target.classes, "class")
+    numbers = _looked_up(table, target.name, codes, texts, target.classes, f"class of {SCHEMA}")
     return np.maximum(numbers, 0).astype(np.int32), known
 
 
@@ -72,20 +77,18 @@ def spans(schema: Schema) -> tuple[Feature, ...]:
     return tuple(Feature(c.name, end - c.width, end) for c, end in zip(columns, ends, strict=True))
 
 
-def _refuse_columns(schema: Schema, table: TextTable) -> None:
+def _refuse_columns(schema: Schema, table: TextTable, by: str) -> None:
+    add = 'add it, with kind = "ignore" if it is not to be used, or ' if by == SCHEMA else ""
     known = {column.name: column for column in schema.columns}
     for name in table.columns:
         if name not in known and name != schema.target.name:
-            raise BadInput(
-                f'{table.path} has a column {name!r} that the schema does not know: add it, with kind = "ignore" if '
-                "it is not to be used, or remove it"
-            )
+            raise BadInput(f"{table.path} has a column {name!r} that {by} does not know: {add}remove it")
     for column in schema.columns:
         if column.name not in table.columns and not isinstance(column, IgnoredColumn):
-            raise BadInput(f"{table.path} has no column {column.name!r}, which the schema needs")
+            raise BadInput(f"{table.path} has no column {column.name!r}, which {by} needs")
 
 
-def _write(column: SchemaColumn, table: TextTable, x: Array) -> None:
+def _write(column: SchemaColumn, table: TextTable, x: Array, by: str) -> None:
     """Write the features of one column into x [n, width], which is zero; missing values stay so, or are flagged."""
     match column:
         case NumberColumn():
@@ -99,7 +102,7 @@ def _write(column: SchemaColumn, table: TextTable, x: Array) -> None:
                 x[:, 0] = np.nan_to_num((values - column.mean) / column.scale)
         case CategoryColumn():
             codes, texts = _distinct(table, column.name)
-            levels = _looked_up(table, column.name, codes, texts, column.levels, "level")
+            levels = _looked_up(table, column.name, codes, texts, column.levels, f"level of {by}")
             missing, rows = levels < 0, np.flatnonzero(levels >= 0)
             x[rows, levels[rows]] = 1
         case DateColumn():
@@ -112,7 +115,7 @@ def _write(column: SchemaColumn, table: TextTable, x: Array) -> None:
         x[:, -1] = missing
     elif column.missing == "refuse" and missing.any():
         line = table.line(int(np.argmax(missing)))
-        raise BadInput(f"{line} of {table.path} has no value in the column {column.name!r}, and the schema wants one")
+        raise BadInput(f"{line} of {table.path} has no value in the column {column.name!r}, and {by} wants one")
 
 
 def _within(values: Array, low: float, high: float) -> Array:
@@ -149,8 +152,7 @@ def _looked_up(
             line = table.line(int(np.argmax(codes == code)))
             listed = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
             raise BadInput(
-                f"{line} of {table.path} has {quoted(text)} in the column {name!r}, which is no {what} of the schema "
-                f"({listed})"
+                f"{line} of {table.path} has {quoted(text)} in the column {name!r}, which is no {what} ({listed})"
             )
     return np.array([index[text] for text in texts] or [-1], dtype=np.int64)[codes]
 

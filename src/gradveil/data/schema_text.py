@@ -1,5 +1,6 @@
 """The TOML form of a schema: read strictly, and written as a draft that marks what came from the private rows."""
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ import tomli_w
 
 from gradveil import codec
 from gradveil.data.table_schema import Schema
+from gradveil.data.user_columns import FEW_LEVELS
+from gradveil.data.user_csv import as_number
 from gradveil.errors import BadInput
 
 FROM_ROWS = "# from the private rows"
@@ -62,7 +65,21 @@ def schema_toml(schema: Schema) -> str:
 
 def draft_toml(schema: Schema) -> str:
     """Return a draft as TOML: a comment stands behind every value that was taken from the rows."""
-    return _HEAD + "\n".join(_lines(schema, f"  {FROM_ROWS}"))
+    hint = _hint(schema) if many_numbers(schema.classes) else ""
+    return _HEAD + hint + "\n".join(_lines(schema, f"  {FROM_ROWS}"))
+
+
+def _hint(schema: Schema) -> str:
+    named = _pair("name", schema.target.name).partition(" = ")[2]
+    return (
+        f"# {named} has {len(schema.classes)} classes that are numbers: if it is a quantity, write "
+        'kind = "number", low and high\n# in place of classes.\n'
+    )
+
+
+def many_numbers(classes: tuple[str, ...]) -> bool:
+    """Whether classes seem to be a quantity: more than a few, all of them numbers."""
+    return len(classes) > FEW_LEVELS and not any(math.isnan(as_number(name)) for name in classes)
 
 
 def _lines(schema: Schema, mark: str) -> list[str]:

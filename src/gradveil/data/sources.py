@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gradveil.data import download, image_datasets, local_files, schema_data, tabular_datasets, user_data
+from gradveil.data import download, image_datasets, local_files, tabular_datasets, user_data
 from gradveil.data.catalog import SOURCES, Source
 from gradveil.data.dataset import Dataset
 from gradveil.data.held_out import validated
+from gradveil.data.in_files import own_fields
 from gradveil.data.in_memory import PREFIX
 from gradveil.data.table_schema import Schema
 from gradveil.data.user_csv import Progress
@@ -77,8 +78,8 @@ def load(
         if validation is not None and validation_file is not None:
             raise BadInput("validation, validation_file: both say which rows to validate on; give one")
         others = {"test": test, "validation_file": validation_file}
-        dataset = _own(Path(os.path.expanduser(name)), target, schema, client_column, others, progress)
-        return _validated(dataset, validation)
+        fields = own_fields(Path(os.path.expanduser(name)), target, schema, client_column, others, progress)
+        return _validated(Dataset(**fields), validation)
     source = named(name)
     if target is not None:
         raise BadInput(f"--target is only for tables of your own; {name} is a built-in dataset, so leave it out")
@@ -118,37 +119,6 @@ def _built_in(name: str, contents: Callable[[], Any], seed: int, train_all: bool
             return image_datasets.lfw(contents())
 
 
-def _own(
-    path: Path,
-    target: str | None,
-    schema: Schema | None,
-    client_column: str | None,
-    others: dict[str, str | None],
-    done: Progress,
-) -> Dataset:
-    """Load a user's own data, by a schema where there is one. others: files of further rows, by option."""
-    files = {option: Path(os.path.expanduser(other)) for option, other in others.items() if other is not None}
-    for option, file in files.items():
-        if schema is None:
-            raise BadInput(
-                f"{option} = {str(file)!r}: rows of another file are encoded by a schema; `gradveil data schema` "
-                "drafts one"
-            )
-        if option == "validation_file":  # a server of nodes tests on all rows of its file, and trains on none
-            refuse_trained_on(option, path, file)
-    if schema is not None:
-        return schema_data.load(
-            path, schema, target, client_column, files.get("test"), done, files.get("validation_file")
-        )
-    return user_data.load(path, target, done, client_column)
-
-
-def refuse_trained_on(option: str, trained_on: "str | Path", other: "str | Path") -> None:
-    """Refuse a file of other rows that is the one that is trained on."""
-    if os.path.exists(other) and os.path.exists(trained_on) and os.path.samefile(other, trained_on):
-        raise BadInput(f"{option} = {str(other)!r}: is the file that is trained on; name one with other rows")
-
-
 def locate(name: "str | os.PathLike[str]") -> str:
     """Return a built-in name as it is, and the full path of any other file or folder that exists.
 
@@ -160,7 +130,9 @@ def locate(name: "str | os.PathLike[str]") -> str:
     if isinstance(name, os.PathLike):
         return os.path.realpath(os.fspath(name))
     if not isinstance(name, str) or "\0" in name:
-        raise BadInput(f"dataset = {quoted(name)}: must be a name or a path")
+        made = "gradveil.Dataset.of makes data of frames and arrays"
+        shown = quoted(name) if isinstance(name, str) else type(name).__name__  # rows of a frame are private
+        raise BadInput(f"dataset = {shown}: must be a name or a path; {made}")
     if any(source.name == name for source in SOURCES) or not os.path.exists(os.path.expanduser(name)):
         return name
     return os.path.realpath(os.path.expanduser(name))

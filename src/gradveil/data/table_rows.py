@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gradveil.data.class_names import MINIMUM_RECORDS
-from gradveil.data.natural_clients import SIZES, client_texts, numbered, without
+from gradveil.data.natural_clients import SIZES, client_texts, numbered, refuse_target, without
 from gradveil.data.records import UNCOVERED, Array, Split
 from gradveil.data.schema_encoding import encode, spans, targets
 from gradveil.data.split import quarter_by_place
@@ -37,6 +37,7 @@ def rows_of(
     `caveats` is empty.
     """
     target = schema.target
+    refuse_target(client_column, target.name)
     x, y, known = _encoded(without(table, _unused(schema, client_column)), schema, progress)
     parts = (np.arange(len(y)), np.arange(0)) if test is not None else quarter_by_place(len(y))
     train = parts[0][known[parts[0]]]

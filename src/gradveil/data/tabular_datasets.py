@@ -5,8 +5,8 @@ import numpy as np
 from gradveil.data.dataset import Dataset
 from gradveil.data.records import UNCOVERED, Array, Feature, Split
 from gradveil.data.split import part, quarter
+from gradveil.data.standardizing import STATISTICS_NOTE, moments
 
-STATISTICS_NOTE = "columns are standardized with the mean and deviation of the training rows, which no epsilon covers"
 SCALED = f"The mean and deviation by which each column is scaled {UNCOVERED}"
 
 # Per numeric column: its index in the row, whether log(1 + v) is taken first, and (v - center) / width.
@@ -106,15 +106,6 @@ def standardize(x: Array, train: Array) -> Array:
     mean, scale = moments(x[train])
     scaled: Array = (x - mean) / scale
     return scaled
-
-
-def moments(x: Array) -> tuple[Array, Array]:
-    """Return mean and deviation of each column, ignoring NaN; the deviation of a constant column is 1."""
-    known = np.isfinite(x)
-    counts = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, x, 0.0).sum(axis=0) / counts
-    deviation = np.sqrt((np.where(known, x - mean, 0.0) ** 2).sum(axis=0) / counts)
-    return mean, np.where(deviation > 0, deviation, 1.0)
 
 
 def cancer(outlier: float = 1.0) -> Dataset:

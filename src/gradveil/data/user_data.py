@@ -2,14 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gradveil.data import arrow_table, user_csv, user_encoding, user_images, user_npz
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.class_names import number
-from gradveil.data.dataset import Dataset
-from gradveil.data.natural_clients import SIZES, client_texts, numbered, without
+from gradveil.data.natural_clients import SIZES, client_texts, numbered, refuse_target, without
 from gradveil.data.records import UNCOVERED, Split
 from gradveil.data.split import part, quarter
 from gradveil.data.table_schema import ClassTarget, Schema
@@ -27,10 +27,10 @@ TABLES = (".csv", *arrow_table.ENDINGS)
 FILES = (*TABLES, ".npz")
 
 
-def load(
+def fields_of(
     path: Path, target: str | None, progress: Progress = lambda share: None, client_column: str | None = None
-) -> Dataset:
-    """Read the data at `path`, a quarter of it held out for testing by a fixed shuffle, class by class.
+) -> dict[str, Any]:
+    """Return the fields of the data at `path`, a quarter of it held out for testing by a fixed shuffle, by class.
 
     `progress` is called with the fraction that is done. `client_column` names the client of each row of a table.
     Guarantees: scaling and categories are learned from the training rows alone; `caveats` says what was taken from the
@@ -49,7 +49,9 @@ def load(
     train, test = (part(x, y, records) for records in parts)
     caveat = DIVIDED if tested is None else LISTED
     notes = (*notes, CLASS_NOTE)
-    return Dataset(path.resolve().name, train, None, test, classes, own=True, notes=notes, caveats=(caveat,))
+    name = path.resolve().name
+    fields = {"name": name, "train": train, "validation": None, "test": test, "classes": classes}
+    return fields | {"own": True, "notes": notes, "caveats": (caveat,)}
 
 
 def kind(path: Path) -> str:
@@ -68,7 +70,8 @@ def kind(path: Path) -> str:
     return ending
 
 
-def _table(path: Path, target: str | None, progress: Progress, client_column: str | None) -> Dataset:
+def _table(path: Path, target: str | None, progress: Progress, client_column: str | None) -> dict[str, Any]:
+    refuse_target(client_column, target)
     table: CsvTable | ArrowTable
     if path.suffix.lower() == ".csv":
         table = user_csv.read(path, target, lambda share: progress(_READING * share))
@@ -80,17 +83,17 @@ def _table(path: Path, target: str | None, progress: Progress, client_column: st
     table = without(table, client_column)
     encoded = user_encoding.encode(table, train, test, lambda share: progress(_READING + (1 - _READING) * share))
     x, features, notes, columns = encoded
-    return Dataset(
-        path.resolve().name,
-        Split(x[: len(train)], y[train]),
-        None,
-        Split(x[len(train) :], y[test]),
-        classes,
-        own=True,
-        notes=(*notes, CLASS_NOTE),
-        features=features,
-        caveats=(ENCODED, *[SIZES] * (owners is not None)),
-        fitted=Schema(ClassTarget(str(target), classes), columns),
-        owners=owners,
-        client_names=names,
-    )
+    return {
+        "name": path.resolve().name,
+        "train": Split(x[: len(train)], y[train]),
+        "validation": None,
+        "test": Split(x[len(train) :], y[test]),
+        "classes": classes,
+        "own": True,
+        "notes": (*notes, CLASS_NOTE),
+        "features": features,
+        "caveats": (ENCODED, *[SIZES] * (owners is not None)),
+        "fitted": Schema(ClassTarget(str(target), classes), columns),
+        "owners": owners,
+        "client_names": names,
+    }

@@ -7,8 +7,8 @@ import numpy as np
 from gradveil.data import free_memory
 from gradveil.data.arrow_table import ArrowTable
 from gradveil.data.records import Array, Feature
+from gradveil.data.standardizing import STATISTICS_NOTE, moments
 from gradveil.data.table_schema import CategoryColumn, IgnoredColumn, ScaledColumn, SchemaColumn
-from gradveil.data.tabular_datasets import STATISTICS_NOTE, moments
 from gradveil.data.user_columns import Numbers, Texts, levels, parse
 from gradveil.data.user_csv import CsvTable, Progress
 from gradveil.errors import BadInput

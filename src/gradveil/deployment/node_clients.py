@@ -63,7 +63,7 @@ def node_data(
     by = None if schema is None else read_schema(schema)
     place = locate(data)
     if by is not None and os.path.isabs(place):
-        dataset = schema_data.load(Path(place), by, target, client_column, test=Path(place))
+        dataset = Dataset(**schema_data.fields_of(Path(place), by, target, client_column, test=Path(place)))
         dataset = replace(dataset, test=Split(dataset.test.x[:1].copy(), dataset.test.y[:1].copy()))
     else:
         dataset = load(data, data_dir=data_dir, target=target, schema=by, client_column=client_column)

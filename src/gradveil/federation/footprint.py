@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 
 from gradveil import keys
 from gradveil.data.dataset import Dataset
@@ -12,6 +13,7 @@ from gradveil.errors import BadInput
 from gradveil.federation.ledger import numbers_noised, shape_read
 from gradveil.federation.plan import Plan
 from gradveil.models.regression import SoftmaxRegression
+from gradveil.own_code import called, is_own
 from gradveil.privacy.sanitize import needs_no_units
 from gradveil.surface import Surface
 
@@ -28,7 +30,10 @@ def needed(plan: Plan, dataset: Dataset) -> dict[str, int]:
     their shuffled copy. Data whose features are not extracted yet are counted as they are.
     """
     shape, classes = shape_read(plan, dataset.shape) or dataset.shape, len(dataset.classes)
-    shapes = jax.eval_shape(lambda: plan.model.init(keys.root(0), shape, classes))
+    with called("model", plan.model):
+        shapes = jax.eval_shape(lambda: plan.model.init(keys.root(0), shape, classes))
+        if is_own(plan.model):  # ours, and those of other libraries, are known to take what they were made for
+            jax.eval_shape(plan.model.apply, shapes, jax.ShapeDtypeStruct(shape, jnp.float32))
     parameters = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
     sent = max(numbers_noised(plan, shape, classes)) or parameters
     summed = isinstance(plan.model, SoftmaxRegression) and plan.sampling.fixed_size and needs_no_units(plan.method)

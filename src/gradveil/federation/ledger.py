@@ -12,9 +12,10 @@ from gradveil.data.sampling import Allocation, FixedPass
 from gradveil.federation.plan import Plan
 from gradveil.federation.secure_sum import SecureSum
 from gradveil.models.gradients import trained
+from gradveil.own_code import is_own
 from gradveil.privacy.adaptive import Quantile
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
-from gradveil.privacy.inspection import is_own, own_parts
+from gradveil.privacy.inspection import own_parts
 from gradveil.privacy.method import Method
 from gradveil.privacy.sensitivity import ClipBound, Fixed
 from gradveil.privacy.slack import Slack

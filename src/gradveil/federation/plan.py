@@ -13,6 +13,7 @@ from gradveil.data.partition import PARTITIONS, Partition, TwoShards
 from gradveil.data.sampling import SAMPLINGS, CohortSampling, FixedPass, Sampling, Whole
 from gradveil.data.table_schema import Schema
 from gradveil.errors import BadInput, quoted
+from gradveil.federation import plan_text
 from gradveil.federation.plan_checks import (
     check_names,
     check_preparation,
@@ -30,6 +31,7 @@ from gradveil.models.adapters import adapted
 from gradveil.models.features.description import Features
 from gradveil.models.networks import MODELS, Cnn, Model
 from gradveil.models.preparation import Preparation
+from gradveil.own_code import called
 from gradveil.privacy.clip import Flat, OwnNorm, PerLayer, Unclipped
 from gradveil.privacy.draw import Draw
 from gradveil.privacy.method import Method
@@ -143,7 +145,8 @@ class Plan:
         for name, allowed in (("accountant", ACCOUNTANTS), ("threat_model", tuple(THREATS))):
             if getattr(self, name) not in allowed:
                 raise BadInput(f"{name} = {quoted(getattr(self, name))}: must be one of {', '.join(allowed)}")
-        self.sampling.check(self.client_size, self.batch)
+        with called("sampling", self.sampling):
+            self.sampling.check(self.client_size, self.batch)
         self._check_draw()
         check_share(self.method, self.local_steps, self.sampling)
         check_preparation(self.preparation, self.rounds, self.method, self.local_steps, self.sampling)
@@ -270,6 +273,12 @@ class Plan:
             return math.ceil((self.method.honest or 1.0) * sampled - 1e-9)
         return min(sampled, self.minimum_cohort or -(-self.cohort // 2))
 
+    def __repr__(self) -> str:
+        return plan_text.line(self)
+
+    def _repr_html_(self) -> str:
+        return plan_text.html(self)
+
     def sigmas(self) -> np.ndarray[Any, Any]:
         """Return sigma for every round and local step, float64 [T, L].
 
@@ -277,7 +286,8 @@ class Plan:
         mu_s = s mu, where mu^2 = sum_s mu_s^2 + sum 1 / sigma^2 over the gradients is that of the whole run.
         """
         stages = self.preparation
-        gradients = self.method.noise.sigmas(self.rounds - len(stages), self.local_steps)
+        with called("noise", self.method.noise):
+            gradients = self.method.noise.sigmas(self.rounds - len(stages), self.local_steps)
         if not stages:
             return gradients
         if not gradients.all():

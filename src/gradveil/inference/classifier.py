@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gradveil.data.dataset import UNCOVERED, Dataset, Split
+from gradveil.data.user_npz import examples_of
 from gradveil.errors import BadInput
 from gradveil.inference.estimators import NAME, fitted
 from gradveil.inference.examples import Array
@@ -50,19 +51,19 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train on rows X [n, features] and their labels y [n]."""
         X, y = validate_data(self, X, y, dtype=np.float32)
         check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise BadInput(f"y: holds one class only ({self.classes_[0]!r}), and at least two are needed")
-        split = Split(X, numbers.astype(np.int32))
-        names = tuple(map(str, self.classes_))
-        data = Dataset(NAME, split, None, split, names, own=True, caveats=(LISTED,))
+        classes, numbers = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise BadInput(f"y: holds one class only ({classes[0]!r}), and at least two are needed")
+        split = Split(examples_of(X, "X"), numbers.astype(np.int32))
+        data = Dataset(NAME, split, None, split, tuple(map(str, classes)), own=True, caveats=(LISTED,))
         self.model_ = fitted(self, data)
+        self.classes_ = classes
         self.guarantee_ = self.model_.guarantee(self.threat_model)
         return self
 
     def predict_proba(self, X: Any) -> Array:
         """Return the probability of each class, in the order of `classes_`, [n, classes]."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         return self.model_.predict_proba(validate_data(self, X, dtype=np.float32, reset=False))
 
     def predict(self, X: Any) -> Array:

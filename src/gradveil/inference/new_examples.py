@@ -45,7 +45,7 @@ def from_frame(frame: Any, encoding: EncodingRecord, client_column: str | None) 
 def encoded(table: Any, schema: Schema, client_column: str | None) -> Array:
     """Return the rows of a table as the run's schema has them, each by itself."""
     known = {column.name for column in schema.columns}
-    return encode(schema, table if client_column in known else without(table, client_column))
+    return encode(schema, table if client_column in known else without(table, client_column), by="the run")
 
 
 def _array(path: Path) -> Any:

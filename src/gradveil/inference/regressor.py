@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gradveil.data.dataset import UNCOVERED, Dataset
+from gradveil.data.user_npz import examples_of
 from gradveil.errors import BadInput
 from gradveil.inference.estimators import FIT, fitted
 from gradveil.inference.examples import Array
@@ -55,7 +56,9 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y = np.asarray(y, np.float64)
         if len(y) < 2:
             raise BadInput("X: holds n_samples = 1 row, and at least two are needed")
-        data = Dataset.of(X, y, test=(X, y), target_range=self.target_range or _range(y), name=FIT)
+        X = examples_of(X, "X")
+        bounds = _range(y) if self.target_range is None else self.target_range
+        data = Dataset.of(X, y, test=(X, y), target_range=bounds, name=FIT)
         if self.target_range is None:
             data = replace(data, caveats=(*data.caveats, RANGE))
         self.model_ = fitted(self, data)
@@ -64,7 +67,7 @@ class FederatedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """Return the number of each row, in the units of y."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         return self.model_.predict(validate_data(self, X, dtype=np.float32, reset=False))
 
 

@@ -24,8 +24,8 @@ from gradveil.tree import Array, Tree
 def adapted(value: Any) -> Any:
     """Return a model of ours for what a user has; anything that is none of these is given back as it is."""
     library = own_code.library_of(value)
-    if library == "flax" and not isinstance(value, type):
-        return FlaxModel(value)
+    if library == "flax":
+        return FlaxModel(_instance(value) if isinstance(value, type) else value)
     if isinstance(value, tuple) and len(value) == 2 and all(map(callable, value)):
         return FunctionModel(*value)
     if library in ("equinox", "torch"):
@@ -33,6 +33,14 @@ def adapted(value: Any) -> Any:
     if callable(value) and not isinstance(value, type) and not hasattr(value, "init"):
         return FactoryModel(value)
     return value
+
+
+def _instance(cls: type[Any]) -> Any:
+    """Make a module of flax without arguments, as one that is named by its class is made."""
+    try:
+        return cls()
+    except TypeError as error:
+        raise BadInput(f"model = {cls.__name__}: give an instance, since it takes arguments ({error})") from error
 
 
 def adapted_in(settings: dict[str, Any]) -> dict[str, Any]:
@@ -176,8 +184,7 @@ def _called(model: Model, function: Callable[..., Any], *arguments: Any) -> Any:
     except BadInput:
         raise
     except Exception as error:
-        why = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        raise BadInput(f"model = {quoted(model)}: cannot be used ({why})") from error
+        raise BadInput(f"model = {quoted(model)}: cannot be used ({own_code.reason(error)})") from error
 
 
 def _checked(compute: Callable[..., Any], params: Tree, shape: Shape, classes: int, model: Any) -> Tree:

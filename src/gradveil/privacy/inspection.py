@@ -1,4 +1,4 @@
-"""Checks of a custom clip on random lots, before it is trusted."""
+"""Checks of custom parts before they are trusted: of a clip on random lots, of the others that they can be called."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,7 @@ import numpy as np
 
 from gradveil import tree
 from gradveil.errors import BadInput
+from gradveil.own_code import called, is_own
 from gradveil.privacy.clip import Clip, NormStats, joint_norms
 from gradveil.privacy.method import Method
 from gradveil.tree import Array, Tree
@@ -21,22 +22,27 @@ def own_parts(method: Method) -> tuple[str, ...]:
     return tuple(type(part).__qualname__ for part in parts if is_own(part))
 
 
-def is_own(part: object) -> bool:
-    """Whether a part is a user's, not gradveil's."""
-    return not type(part).__module__.startswith("gradveil.")
-
-
 def inspect(method: Method, params: Tree) -> None:
     """Refuse a custom clip whose units exceed its bound, or that declares `sound` and learns from un-noised norms.
+
+    A custom clip, prune rule or sensitivity that raises is refused too.
 
     params: a tree of the model's shape. The lots are random, with norms from 1e-3 to 1e6: a refusal is certain, a pass
     proves nothing.
     """
     if not own_parts(method):
         return
-    clip, name = method.clip, type(method.clip).__qualname__
     params = jax.tree.map(lambda leaf: jnp.zeros(np.shape(leaf)), params)
-    state = clip.init(params)
+    with called("clip", method.clip):
+        _inspect_clip(method.clip, params)
+    with called("prune", method.prune):
+        jax.eval_shape(lambda: method.prune(params, jax.random.key(0)))
+    with called("sensitivity", method.sensitivity):
+        jax.eval_shape(lambda: method.sensitivity(_norm_stats(1.0, params), jnp.asarray(1.0)))
+
+
+def _inspect_clip(clip: Clip, params: Tree) -> None:
+    name, state = type(clip).__qualname__, clip.init(params)
     for seed in range(3):
         lot = _lot(params, jax.random.key(seed))
         largest, bound = _largest(clip, lot, state), float(clip.bound(state))
@@ -68,16 +74,18 @@ def _largest(clip: Clip, lot: Tree, state: Tree) -> float:
     return float(jnp.max(joint_norms(after) if clip.joint else after))
 
 
+def _norm_stats(norm: float, params: Tree) -> NormStats:
+    """Return what is measured of four units all of whose layers have one norm."""
+    norms = jnp.full((4, len(jax.tree.leaves(params))), norm)
+    return NormStats(norms, norms, norms[0], jnp.ones(4))
+
+
 def _learns_from_raw_norms(clip: Clip, params: Tree, state: Tree) -> bool:
     """Whether the statistics of two crossings differ that differ in un-noised norms only."""
     noised = jax.tree.map(lambda a: jnp.ones(np.shape(a)), params)
-    layers = len(jax.tree.leaves(params))
 
     def statistics(norm: float) -> list[Array]:
-        norms = jnp.full((4, layers), norm)
-        return jax.tree.leaves(
-            clip.statistics(NormStats(norms, norms, norms[0], jnp.ones(4)), noised, jnp.asarray(1.0), state)
-        )
+        return jax.tree.leaves(clip.statistics(_norm_stats(norm, params), noised, jnp.asarray(1.0), state))
 
     pairs = zip(statistics(1e-3), statistics(1e3), strict=True)
     return any(not np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True) for a, b in pairs)

@@ -23,6 +23,8 @@ from gradveil.privacy.sensitivity import L2MaxAsCoded, Sensitivity
 from gradveil.privacy.slack import Slack
 
 SAMPLING_NAMES: dict[str, Sampling] = {kind.name: kind() for kind in SAMPLINGS}
+_MEMBERS = {"clip": "scales", "sensitivity": "data_dependent", "decay": "sigmas"}
+"""By what a part is told from a word or a number."""
 DEFAULT_SIGMA_0, DEFAULT_SIGMA_T = 15.0, 4.85
 
 
@@ -92,8 +94,10 @@ def _model(name: str) -> Any:
 
 
 def _own(option: str, name: Any) -> Any:
-    """Return the user's part that `package.module:Name` names; None for a word of ours."""
-    return codec.own_part(name, option, {}) if own_code.is_name(name) else None
+    """Return the part that `package.module:Name` names, or that is given itself; None for a word or number of ours."""
+    if own_code.is_name(name):
+        return codec.own_part(name, option, {})
+    return name if hasattr(name, _MEMBERS.get(option, "")) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,15 +105,15 @@ class Tweaks:
     """What is changed of a method; None leaves a part as it is.
 
     clip: C, or "flat:C", "per-layer:C"; the others by number or by name, as on the command line. A part of the user's
-    own is `package.module:Name`: a value, or a class that is made without arguments.
+    own is `package.module:Name`: a value, or a class that is made without arguments. A part itself is taken too.
     """
 
-    clip: str | float | None = None
+    clip: str | float | Clip | None = None
     sigma: float | None = None
-    decay: str | None = None
+    decay: Any = None
     sigma_end: float | None = None
     draw: str | Draw | None = None
-    sensitivity: str | None = None
+    sensitivity: Any = None
 
     def __post_init__(self) -> None:
         for name in ("sigma", "sigma_end"):
@@ -179,12 +183,12 @@ def _shifted(noise: Any, start: float | None, end: float | None) -> Schedule:
 
 
 def _clip(value: Any, clip: Any) -> Clip:
-    """Read NUMBER (the bound of the method's own kind of clip), flat:NUMBER or per-layer:NUMBER."""
-    if not isinstance(value, str):
-        return _bounded(scalar(float, value, "clip"), value, clip)
+    """Read NUMBER (the bound of the method's own kind of clip), flat:NUMBER or per-layer:NUMBER, or take a clip."""
     own: Clip | None = _own("clip", value)
     if own is not None:
         return own
+    if not isinstance(value, str):
+        return _bounded(scalar(float, value, "clip"), value, clip)
     kind, colon, bound = value.rpartition(":")
     if not colon:
         return _bounded(number("clip", value), value, clip)
